@@ -92,6 +92,8 @@ class NodeRuntime:
         self.children: dict[str, Process] = {}
         self.forward: Process = _nowhere
         """Calls all children, in order. Complete only when `start` is called."""
+        self.is_leaf = not execution.topology.children[node.name]
+        """Whether nothing comes after this node."""
         self.at_end: list[Callable[[], None]] = []
         self.at_time: list[Callable[[int], None]] = []
         self.on_error = execution.on_error_of(node)

@@ -1,4 +1,4 @@
-"""Every flight out of New York with the weather of its hour, its aircraft and its airline; and delays by airline and day.
+"""Every flight out of New York with the weather of its hour, its aircraft and airline; and delays by airline and day.
 
     departures --by origin--> weather as of time_hour --> plane by tailnum --> airline name --> flights
                                                                                   └-- by carrier, day --> delays
@@ -156,14 +156,14 @@ def build(weather_history: timedelta = 366 * DAY) -> rs.Topology:
 
     flights = (
         builder.stream(DEPARTURES)
-        .select_key(lambda _, departure: departure.origin, name="by-origin")
+        .select_key(lambda _, departure: departure.origin, key=str, name="by-origin")
         .left_join(weather, with_weather, name="with-weather")
         .left_join(planes, with_plane, stream_foreign_key=lambda flight: flight.tailnum, name="with-plane")
         .left_join(airlines, with_airline, key_selector=lambda _, flight: flight.carrier, name="with-airline")
     )
     flights.to(FLIGHTS)
     (
-        flights.group_by(lambda _, flight: flight.carrier, name="by-carrier")
+        flights.group_by(lambda _, flight: flight.carrier, key=str, name="by-carrier")
         .windowed_by(rs.TimeWindows(DAY, grace=DAY))
         .emit_strategy(rs.EmitStrategy.on_window_close())
         .aggregate(Tally, count, name="delays-by-day")

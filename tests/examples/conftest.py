@@ -1,0 +1,19 @@
+"""What the tests of the examples share."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.examples.flights_job import EXAMPLE
+
+
+@pytest.fixture(scope="session")
+def year(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that examples/flights/full_year.py writes; pip fetches the data."""
+    folder = tmp_path_factory.mktemp("year")
+    subprocess.run([sys.executable, str(EXAMPLE / "full_year.py"), str(folder)], check=True)
+    return folder

@@ -1,0 +1,88 @@
+"""The flights job gives what SQL gives, in every number of partitions, however its weather is cut into files."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from tests.examples.flights_job import EXAMPLE, FlightsJob
+from tests.examples.flights_sql import Expected, delays, flights
+
+
+@pytest.fixture(scope="module")
+def january() -> Expected:
+    return Expected(EXAMPLE / "data")
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 4])
+def test_flights_and_delays_are_those_of_sql(tmp_path: Path, january: Expected, partitions: int) -> None:
+    job = FlightsJob(tmp_path, changes={"^partitions = 4": f"partitions = {partitions}"})
+    job.finish()
+
+    assert flights(job.out) == january.flights
+    assert delays(job.out) == january.delays
+    assert january.flights.total() == 27_004
+
+
+def test_two_days_of_weather_are_enough_since_inputs_are_read_in_order_of_time(
+    tmp_path: Path, january: Expected
+) -> None:
+    job = FlightsJob(tmp_path, changes={'"366d"': '"2d"'})
+    job.finish()
+
+    assert flights(job.out) == january.flights
+
+
+def test_weather_in_one_file_with_disorder_gives_the_same(tmp_path: Path, january: Expected) -> None:
+    whole = tmp_path / "weather.csv.gz"
+    with gzip.open(whole, "wb") as file:
+        for i, path in enumerate(sorted((EXAMPLE / "data" / "weather").iterdir())):
+            header, *rows = gzip.decompress(path.read_bytes()).splitlines(keepends=True)
+            file.writelines(rows if i else [header, *rows])
+    job = FlightsJob(tmp_path, changes={'^path = ".*/weather"$': f'path = "{whole}"\ndisorder = "32d"'})
+    job.finish()
+
+    assert flights(job.out) == january.flights
+    assert delays(job.out) == january.delays
+
+
+def test_a_finished_job_says_so_and_does_nothing(tmp_path: Path) -> None:
+    job = FlightsJob(tmp_path)
+    job.finish()
+    before = job.files()
+
+    assert "finished" in job.finish()
+    assert job.files() == before
+
+
+def test_two_runs_give_the_same_bytes(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    one, other = FlightsJob(tmp_path / "a"), FlightsJob(tmp_path / "b")
+    one.finish()
+    other.finish()
+
+    assert one.files() == other.files()
+    assert sorted(one.files()) == sorted(other.files()) != []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("partitions", [1, 4])
+def test_the_whole_year_is_that_of_sql(tmp_path: Path, year: Path, partitions: int) -> None:
+    expected = Expected(year / "data")
+    job = FlightsJob(tmp_path, year / "data", {"^partitions = 4": f"partitions = {partitions}"})
+    job.finish()
+
+    assert flights(job.out) == expected.flights
+    assert delays(job.out) == expected.delays
+    assert expected.flights.total() == 336_776
+
+
+@pytest.mark.slow
+def test_january_is_remade_from_the_package(year: Path) -> None:
+    for path in (EXAMPLE / "data" / "flights" / "2013-01.csv.gz", EXAMPLE / "data" / "planes.csv.gz"):
+        assert gzip.decompress(path.read_bytes()) == gzip.decompress(
+            (year / "data" / path.relative_to(EXAMPLE / "data")).read_bytes()
+        )

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic
 
-from typing_extensions import TypeVar
-
 from raystreams.operators.hints import check_function
 from raystreams.operators.options import check_name
 from raystreams.operators.stateless import PassThrough, Split
+from typing_extensions import TypeVar
 
 if TYPE_CHECKING:
     from raystreams.operators.kstream import KStream

@@ -6,11 +6,9 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, overload
 
-from typing_extensions import TypeVar
-
 from raystreams.operators.draft import GraphDraft
 from raystreams.operators.errors import TopologyError
-from raystreams.operators.graph import Topology, TopicSource
+from raystreams.operators.graph import TopicSource, Topology
 from raystreams.operators.kstream import KStream
 from raystreams.operators.ktable import GlobalKTable, KTable
 from raystreams.operators.options import Consumed, Materialized, Topic, check_name
@@ -18,6 +16,7 @@ from raystreams.operators.table_source import add_table
 from raystreams.stores.builders import StoreBuilder
 from raystreams.stores.serdes import KeySerde, Serde, key_serde, value_serde
 from raystreams.stores.values import duration_milliseconds
+from typing_extensions import TypeVar
 
 K = TypeVar("K", default=Any)
 V = TypeVar("V", default=Any)

@@ -16,7 +16,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from raystreams.operators.errors import TopologyError
-from raystreams.operators.graph import Channel, ChannelSink, ChannelSource, Node, Operator, Topology, TopicSink, TopicSource
+from raystreams.operators.feedback import with_feedback
+from raystreams.operators.graph import (
+    Channel,
+    ChannelSink,
+    ChannelSource,
+    Node,
+    Operator,
+    TopicSink,
+    TopicSource,
+    Topology,
+)
 from raystreams.operators.options import OnError, check_name, check_on_error
 from raystreams.operators.table_draft import TableDraft
 from raystreams.stores.builders import StoreBuilder
@@ -33,7 +43,6 @@ class DraftNode:
     stores: list[str | TableDraft] = field(default_factory=list)
     on_error: OnError | None = None
     tolerates_null_keys: bool = False
-    generated: bool = False
 
 
 class GraphDraft:
@@ -129,9 +138,8 @@ class GraphDraft:
         Null keys are dropped at the sink unless a join that tolerates them stands anywhere below (spec-runtime 4.4).
         """
         channel = f"{base}-repartition"
-        self.number(), self.number()
         sink, source = f"{channel}-sink", f"{channel}-source"
-        if drop_null_keys:
+        for _ in range(3 if drop_null_keys else 2):
             self.number()
         self.add(
             sink,
@@ -171,7 +179,7 @@ class GraphDraft:
             for name, node in self.nodes.items()
         }
         used = {store for node in nodes.values() for store in node.stores} | self.global_stores
-        return Topology(
+        topology = Topology(
             nodes=nodes,
             stores={name: builder for name, builder in self.stores.items() if name in used},
             channels=dict(self.channels),
@@ -179,6 +187,7 @@ class GraphDraft:
             unnamed_stateful=tuple(name for name in self.stores if name in used and name in self._generated_stores),
             formerly=dict(self.formerly),
         )
+        return dataclasses.replace(topology, channels=with_feedback(topology))
 
     def _store_names(self, node: DraftNode) -> tuple[str, ...]:
         names: dict[str, None] = {}

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from raystreams.operators.errors import ProcessingError
-from raystreams.operators.graph import ChannelSink, Node, Topology, TopicSink
+from raystreams.operators.graph import ChannelSink, Node, TopicSink, Topology
 from raystreams.operators.options import DeadLetter, OnError
 from raystreams.operators.punctuation import Cancellable, Punctuations
 from raystreams.operators.record import Headers, Process

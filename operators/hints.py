@@ -34,7 +34,7 @@ def returned(function: Callable[..., Any]) -> Hint:
     """What a callable says that it returns, None where it says nothing of use. `X | None` counts as X."""
     if isinstance(function, type) or typing.get_origin(function) is not None:
         return _useful(function)
-    target = function if inspect.isroutine(function) or inspect.isfunction(function) else getattr(function, "__call__", None)
+    target = function if inspect.isroutine(function) or inspect.isfunction(function) else type(function).__call__
     try:
         return _useful(typing.get_type_hints(target).get("return"))
     except Exception:

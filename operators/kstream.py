@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
-from typing_extensions import TypeVar
-
 from raystreams.operators import stateless
 from raystreams.operators.branched import BranchedKStream
 from raystreams.operators.draft import GraphDraft
@@ -20,6 +18,7 @@ from raystreams.operators.kstream_joins import StreamJoins
 from raystreams.operators.options import Hint, Materialized, OnError, Produced, Repartitioned, Topic, check_name
 from raystreams.stores.serdes import KeySerde, Serde, key_serde, value_serde
 from raystreams.stores.values import Duration
+from typing_extensions import TypeVar
 
 if TYPE_CHECKING:
     from raystreams.operators.grouped import KGroupedStream

@@ -16,12 +16,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
-from typing_extensions import TypeVar
-
 from raystreams.operators.hints import check_function
 from raystreams.operators.options import Hint, Joined, OnError, StreamJoined, TableJoined
 from raystreams.operators.windows import JoinWindows
 from raystreams.stores.serdes import Serde
+from typing_extensions import TypeVar
 
 if TYPE_CHECKING:
     from raystreams.operators.kstream import KStream

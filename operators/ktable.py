@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
-from typing_extensions import TypeVar
-
 from raystreams.operators.draft import GraphDraft
 from raystreams.operators.hints import check_function
 from raystreams.operators.options import Hint, Materialized, OnError, Suppressed, TableJoined
 from raystreams.operators.table_draft import TableDraft
 from raystreams.stores.serdes import KeySerde, Serde
+from typing_extensions import TypeVar
 
 if TYPE_CHECKING:
     from raystreams.operators.grouped_table import KGroupedTable

@@ -7,12 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal
 
-from typing_extensions import TypeVar
-
 from raystreams.operators.errors import TopologyError
 from raystreams.operators.record import Record
 from raystreams.stores.serdes import Serde
 from raystreams.stores.values import Duration, Time, duration_milliseconds
+from typing_extensions import TypeVar
 
 K = TypeVar("K", default=Any)
 V = TypeVar("V", default=Any)

@@ -12,9 +12,8 @@ from datetime import datetime, timedelta, timezone
 from typing import Any, Generic
 
 import msgspec
-from typing_extensions import TypeVar
-
 from raystreams.stores.values import NO_HEADERS
+from typing_extensions import TypeVar
 
 K_co = TypeVar("K_co", covariant=True, default=Any)
 V_co = TypeVar("V_co", covariant=True, default=Any)

@@ -101,5 +101,6 @@ def to_table(
     if grace is not None:
         from raystreams.operators.reorder import add_reorder
 
-        parent = add_reorder(draft, parent, f"{node}-reorder", duration_milliseconds(grace, what="grace"), stream._key, stream._value)
+        milliseconds = duration_milliseconds(grace, what="grace")
+        parent = add_reorder(draft, parent, f"{node}-reorder", milliseconds, stream._key, stream._value)
     return add_table(draft, parent, node, store, materialized, stream._key, stream._value)

@@ -1,6 +1,7 @@
 """Windows: how time is cut. All lengths are kept in milliseconds (`int`), whatever they were given as.
 
-Time and unlimited windows are `[start, end)`; sliding and session windows include both ends (as in Kafka). Source: spec-runtime 3.
+Time and unlimited windows are `[start, end)`; sliding and session windows include both ends (as in Kafka). Source:
+spec-runtime 3.
 """
 
 from __future__ import annotations

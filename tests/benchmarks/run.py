@@ -1,0 +1,77 @@
+"""Run each workload as a raystreams job and as a plain loop, in turn, and print the ratios (see README.md)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+from generate import generate  # noqa: E402  # beside this file, wherever it is started from
+
+
+def measured(command: list[str]) -> tuple[float, int]:
+    """Seconds and peak memory (MB) of a whole process."""
+    start = time.perf_counter()
+    process = subprocess.Popen(command)
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        raise SystemExit(f"failed: {' '.join(command)}")
+    return time.perf_counter() - start, usage.ru_maxrss // 1024
+
+
+def check(out: Path, name: str, expected: dict[str, int]) -> None:
+    """The rows must be as many, and sum up, as expected."""
+    rows: list[dict[str, Any]] = [json.loads(line) for path in out.rglob("*.jsonl") for line in path.open()]
+    if name == "w1":
+        last: dict[str, int] = {}
+        for row in rows:
+            last[row["user"]] = row["count"]
+        total = sum(last.values())
+    else:
+        total = sum(row["value"] for row in rows)
+    got = {"rows": len(rows), "sum": total}
+    if got != expected:
+        raise SystemExit(f"{name}: expected {expected}, got {got}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--only", default="w1,w3")
+    parser.add_argument("--partitions", type=int, default=1)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        data, out = Path(folder, "data"), Path(folder, "out")
+        generate(data, arguments.scale)
+        expected = json.loads((data / "expected.json").read_text())
+        print(f"load average {os.getloadavg()[0]:.2f}, {os.cpu_count()} processors, Python {sys.version.split()[0]}")
+        for name in arguments.only.split(","):
+            ratios, figures = [], []
+            for _ in range(arguments.runs):
+                row = []
+                for script, extra in (("plain.py", []), ("workloads.py", [str(arguments.partitions)])):
+                    shutil.rmtree(out, ignore_errors=True)
+                    out.mkdir()
+                    row.append(measured([sys.executable, str(HERE / script), name, str(data), str(out), *extra]))
+                    check(out, name, expected[name])
+                (plain, _), (ours, memory) = row
+                ratios.append(plain / ours)
+                figures.append((plain, ours, memory))
+                print(f"{name}: plain {plain:.2f} s, raystreams {ours:.2f} s, ratio {plain / ours:.2f}, {memory} MB", flush=True)
+            print(f"{name}: median ratio {statistics.median(ratios):.2f}, peak memory {max(m for *_, m in figures)} MB")
+
+
+if __name__ == "__main__":
+    main()

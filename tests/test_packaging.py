@@ -32,7 +32,8 @@ CORE = {
 
 
 def project() -> dict[str, Any]:
-    return tomllib.loads((ROOT / "pyproject.toml").read_text())
+    settings: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    return settings
 
 
 def test_every_package_folder_is_in_the_wheel() -> None:

@@ -34,6 +34,10 @@ class Record(msgspec.Struct, Generic[K_co, V_co], frozen=True):
     timestamp: int
     headers: Headers = NO_HEADERS
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # NO_HEADERS is a mapping proxy, which pickle refuses.
+        return Record, (self.key, self.value, self.timestamp, dict(self.headers))
+
     @property
     def time(self) -> datetime:
         """The timestamp as an aware datetime (UTC)."""

@@ -14,7 +14,7 @@ from raystreams.operators.ktable import GlobalKTable, KTable
 from raystreams.operators.options import Consumed, Materialized, Topic, check_name
 from raystreams.operators.table_source import add_table
 from raystreams.stores.builders import StoreBuilder
-from raystreams.stores.serdes import KeySerde, Serde, key_serde, value_serde
+from raystreams.stores.serdes import KeySerde, ValueSerde, key_serde, value_serde
 from raystreams.stores.values import duration_milliseconds
 from typing_extensions import TypeVar
 
@@ -128,7 +128,7 @@ class StreamsBuilder:
 
     def _add_source(
         self, prefix: str, name: str | None, topics: tuple[str, ...], pattern: re.Pattern[str] | None, key: KeySerde,
-        value: Serde[Any], consumed: Consumed | None, *, is_table: bool = False, is_global: bool = False,
+        value: ValueSerde[Any], consumed: Consumed | None, *, is_table: bool = False, is_global: bool = False,
     ) -> str:
         operator = TopicSource(
             topics=topics, pattern=pattern, key=key, value=value, consumed=consumed or Consumed(), is_table=is_table,
@@ -144,7 +144,7 @@ class StreamsBuilder:
                 raise TopologyError(f"topic {topic!r} is already read by another stream or table; read it once and share that object")
 
 
-def _topics(topic: Any) -> tuple[tuple[str, ...], re.Pattern[str] | None, KeySerde, Serde[Any]]:
+def _topics(topic: Any) -> tuple[tuple[str, ...], re.Pattern[str] | None, KeySerde, ValueSerde[Any]]:
     """Names, pattern and serdes of what `stream` and `table` take."""
     if isinstance(topic, re.Pattern):
         return (), topic, key_serde(None), value_serde(None)

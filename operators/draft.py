@@ -11,6 +11,7 @@ Names follow Kafka Streams' counter: one a builder, ten digits; a given name sti
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -220,7 +221,7 @@ class GraphDraft:
                 )
             sink = f"{name}-channel"
             if sink not in self.nodes:
-                self.add(sink, lambda topic=topic: ChannelSink(channel=topic), self.nodes[name].parents)
+                self.add(sink, functools.partial(ChannelSink, channel=topic), self.nodes[name].parents)
 
 
 def with_serdes(builder: StoreBuilder[Any], key: KeySerde, value: Serde[Any]) -> StoreBuilder[Any]:

@@ -76,7 +76,8 @@ class TopicSink:
         """Hand records to the task's sinks."""
         if isinstance(self.topic, str):
             return node.sink(self.topic, self)
-        choose, outputs, context = self.topic, {}, node.context
+        choose, context = self.topic, node.context
+        outputs: dict[str, Process] = {}
 
         def process(key: Any, value: Any, timestamp: int, headers: Mapping[str, bytes]) -> None:
             topic = choose(key, value, context)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from raystreams.operators.options import Hint
-from raystreams.stores.serdes import KeySerde, Serde, key_serde, value_serde
+from raystreams.stores.serdes import KeySerde, ValueSerde, key_serde, value_serde
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -41,7 +41,7 @@ def returned(function: Callable[..., Any]) -> Hint:
         return None
 
 
-def value_of(function: Callable[..., Any], explicit: Hint, fallback: Hint = None) -> Serde[Any]:
+def value_of(function: Callable[..., Any], explicit: Hint, fallback: Hint = None) -> ValueSerde[Any]:
     """The serde of what `function` returns, unless `explicit` says otherwise; `fallback` where neither says anything."""
     hint = explicit if explicit is not None else returned(function)
     return value_serde(hint if hint is not None else fallback)
@@ -52,10 +52,11 @@ def key_of(function: Callable[..., Any], explicit: Hint) -> KeySerde:
     return key_serde(explicit if explicit is not None else returned(function))
 
 
-def pair_of(function: Callable[..., Any], key: Hint, value: Hint) -> tuple[KeySerde, Serde[Any]]:
+def pair_of(function: Callable[..., Any], key: Hint, value: Hint) -> tuple[KeySerde, ValueSerde[Any]]:
     """The serdes of the (key, value) pair that `function` returns."""
     hint = returned(function)
-    parts = typing.get_args(hint) if typing.get_origin(hint) is tuple and len(typing.get_args(hint)) == 2 else (None, None)
+    origin: Any = typing.get_origin(hint)
+    parts = typing.get_args(hint) if origin is tuple and len(typing.get_args(hint)) == 2 else (None, None)
     return (
         key_serde(key if key is not None else _useful(parts[0])),
         value_serde(value if value is not None else _useful(parts[1])),

@@ -16,7 +16,7 @@ from raystreams.operators.graph import TopicSink
 from raystreams.operators.hints import check_function, element_of, key_of, pair_of, value_of
 from raystreams.operators.kstream_joins import StreamJoins
 from raystreams.operators.options import Hint, Materialized, OnError, Produced, Repartitioned, Topic, check_name
-from raystreams.stores.serdes import KeySerde, Serde, key_serde, value_serde
+from raystreams.stores.serdes import KeySerde, Serde, ValueSerde, key_serde, value_serde
 from raystreams.stores.values import Duration
 from typing_extensions import TypeVar
 
@@ -34,7 +34,7 @@ class KStream(StreamJoins[K, V], Generic[K, V]):
     """A stream of records: facts, each on its own."""
 
     def __init__(
-        self, draft: GraphDraft, node: str, key: KeySerde, value: Serde[Any], *, key_changed: bool = False
+        self, draft: GraphDraft, node: str, key: KeySerde, value: ValueSerde[Any], *, key_changed: bool = False
     ) -> None:
         self._draft, self._node, self._key, self._value, self._key_changed = draft, node, key, value, key_changed
 
@@ -252,7 +252,7 @@ class KStream(StreamJoins[K, V], Generic[K, V]):
         name: str | None,
         operator: Any,
         on_error: OnError | None = None,
-        serdes: tuple[KeySerde, Serde[Any]] | None = None,
+        serdes: tuple[KeySerde, ValueSerde[Any]] | None = None,
         *,
         key_changed: bool = False,
         stores: Sequence[str] = (),

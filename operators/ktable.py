@@ -9,7 +9,7 @@ from raystreams.operators.draft import GraphDraft
 from raystreams.operators.hints import check_function
 from raystreams.operators.options import Hint, Materialized, OnError, Suppressed, TableJoined
 from raystreams.operators.table_draft import TableDraft
-from raystreams.stores.serdes import KeySerde, Serde
+from raystreams.stores.serdes import KeySerde, Serde, ValueSerde
 from typing_extensions import TypeVar
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class KTable(Generic[K, V]):
     """A table: the latest row of each key, and its changes."""
 
     def __init__(
-        self, draft: GraphDraft, node: str, key: KeySerde, value: Serde[Any], table: TableDraft,
+        self, draft: GraphDraft, node: str, key: KeySerde, value: ValueSerde[Any], table: TableDraft,
         materialized: Materialized[Any, Any] | None = None,
     ) -> None:
         self._draft, self._node, self._key, self._value, self._table = draft, node, key, value, table

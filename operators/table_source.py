@@ -17,7 +17,7 @@ from raystreams.operators.options import Materialized
 from raystreams.operators.record import Change, Headers, Process
 from raystreams.operators.table_draft import TableDraft
 from raystreams.operators.table_store import add_table_store, has_store, mark_of, table_store
-from raystreams.stores.serdes import KeySerde, Serde, key_serde, value_serde
+from raystreams.stores.serdes import KeySerde, ValueSerde, key_serde, value_serde
 from raystreams.stores.values import Duration, duration_milliseconds
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def add_table(
     generated_store: str,
     materialized: Materialized[Any, Any] | None,
     key: KeySerde,
-    value: Serde[Any],
+    value: ValueSerde[Any],
 ) -> KTable[Any, Any]:
     """Add the node that makes a table of its parent's records. Its store is made only if it is needed (spec-joins 0.3)."""
     if materialized is not None:

@@ -96,6 +96,7 @@ class NodeRuntime:
         """Whether nothing comes after this node."""
         self.at_end: list[Callable[[], None]] = []
         self.at_time: list[Callable[[int], None]] = []
+        self.at_close: list[Callable[[], None]] = []
         self.on_error = execution.on_error_of(node)
 
     @property
@@ -150,9 +151,15 @@ class NodeRuntime:
         """Call with a time that no later record will be older than, when it moves without a record (watermarks)."""
         self.at_time.append(callback)
 
+    def when_closed(self, callback: Callable[[], None]) -> None:
+        """Call once when the task stops in good order: give resources back."""
+        self.at_close.append(callback)
+
     def failed(self, error: Exception, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         """A user's function raised: fail, skip or dead-letter, as `on_error` says. Its node's work for the record ends here."""
-        if self.on_error == "fail" or isinstance(error, RaystreamsError):
+        if isinstance(error, RaystreamsError):
+            raise error
+        if self.on_error == "fail":
             raise self.error(error, key, timestamp) from error
         self.drop("error")
         if isinstance(self.on_error, DeadLetter):
@@ -223,6 +230,12 @@ class Execution:
         for channel in ended_channels:
             if not any(self._open[n.name] for n in _writers(self.topology, channel)):
                 self.host.end_channel(channel)
+
+    def close(self) -> None:
+        """The task stops: let every operator give back what it holds."""
+        for runtime in self.runtimes.values():
+            for callback in runtime.at_close:
+                callback()
 
     def time_passes(self, sub_topology: int, timestamp: int) -> None:
         """No later record of this sub-topology will be older than `timestamp`."""

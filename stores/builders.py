@@ -1,0 +1,126 @@
+"""Descriptions of stores, and stores made from them.
+
+A `StoreBuilder` is plain, frozen data: it travels with the topology, and a task turns it into a store over its own
+database. `replace` completes types that the description left open. `open` gives a store of its own, for tests,
+scripts and notebooks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any, Generic
+
+from raystreams.stores.database import TaskDatabase
+from raystreams.stores.keyvalue import KeyValueStore, TimestampedKeyValueStore
+from raystreams.stores.protocols import Keyspace
+from raystreams.stores.serdes import KeySerde, Serde, ValueSerde, key_serde, value_serde
+from typing_extensions import TypeVar
+
+K = TypeVar("K", default=Any)
+V = TypeVar("V", default=Any)
+S = TypeVar("S", default=Any)
+
+Make = Callable[[Keyspace, KeySerde[Any], ValueSerde[Any], Mapping[str, Any]], Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreBuilder(Generic[S]):
+    """What a store is: its name, kind, types and settings. `settings` are those that its rows depend on."""
+
+    name: str
+    kind: str
+    make: Make
+    key: Any = None
+    value: Any = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    in_memory: bool = False
+    caching: bool = False
+    formerly: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise TypeError(f"the name of a store is a str, got {self.name!r}")
+        if not self.name:
+            raise ValueError("the name of a store must not be empty")
+
+    def identity(self) -> dict[str, Any]:
+        """Return what the database keeps about the store, and compares when it is opened again."""
+        key, value = key_serde(self.key).description, value_serde(self.value).description
+        return {"kind": self.kind, "key": key, "value": value, **self.settings}
+
+    def create(self, database: TaskDatabase) -> S:
+        """Open the store in a task's database."""
+        keyspace = database.keyspace(
+            self.name, identity=self.identity(), in_memory=self.in_memory, formerly=self.formerly
+        )
+        return self.over(keyspace)
+
+    def read_committed(self, database: TaskDatabase) -> S:
+        """Return the store as it was last committed, to read from any thread; its writes raise StoreError."""
+        return self.over(database.read_committed(self.name))
+
+    def over(self, keyspace: Keyspace) -> S:
+        """Return the store over rows that are already open."""
+        store: S = self.make(keyspace, key_serde(self.key), value_serde(self.value), self.settings)
+        return store
+
+    @contextmanager
+    def open(self, path: str | PathLike[str] | None = None) -> Iterator[S]:
+        """Open a store of its own, in memory or in LevelDB at a path, for a `with` block.
+
+        At the end of the block it is committed, unless the block raises; then what it wrote is lost.
+        """
+        with TaskDatabase.open(path, {"store": self.name}) as database:
+            yield self.create(database)
+            database.commit(sync=True)
+
+
+class Stores:
+    """Builders of all kinds of stores."""
+
+    @staticmethod
+    def key_value(
+        name: str,
+        *,
+        key: type[K] | Serde[K] | None = None,
+        value: type[V] | Serde[V] | None = None,
+        caching: bool = False,
+        in_memory: bool = False,
+        formerly: str | None = None,
+    ) -> StoreBuilder[KeyValueStore[K, V]]:
+        """Describe a store of one value a key."""
+        return StoreBuilder(
+            name=name, kind="key_value", make=_key_value, key=key, value=value,
+            caching=caching, in_memory=in_memory, formerly=formerly,
+        )  # fmt: skip
+
+    @staticmethod
+    def timestamped_key_value(
+        name: str,
+        *,
+        key: type[K] | Serde[K] | None = None,
+        value: type[V] | Serde[V] | None = None,
+        caching: bool = False,
+        in_memory: bool = False,
+        formerly: str | None = None,
+    ) -> StoreBuilder[TimestampedKeyValueStore[K, V]]:
+        """Describe a store of one value a key, with the time of its record."""
+        return StoreBuilder(
+            name=name, kind="timestamped_key_value", make=_timestamped_key_value, key=key, value=value,
+            caching=caching, in_memory=in_memory, formerly=formerly,
+        )  # fmt: skip
+
+
+def _key_value(
+    keyspace: Keyspace, key: KeySerde[Any], value: ValueSerde[Any], settings: Mapping[str, Any]
+) -> KeyValueStore[Any, Any]:
+    return KeyValueStore(keyspace, key, value)
+
+
+def _timestamped_key_value(
+    keyspace: Keyspace, key: KeySerde[Any], value: ValueSerde[Any], settings: Mapping[str, Any]
+) -> TimestampedKeyValueStore[Any, Any]:
+    return TimestampedKeyValueStore(keyspace, key, value)

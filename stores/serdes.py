@@ -6,7 +6,7 @@
     key_serde(tuple[str, int])   bytes that sort as the keys do (`keys.py`, `key_serdes.py`)
 
 None is null and never reaches a serde. Each has a `description`, a stable text of its type, which stands in the
-identity of a database; `check_readable` compares two of them.
+identity of a database; `check_readable` compares two of them. Their `hint` is what they were made of, for those who read rows as that type.
 """
 
 from __future__ import annotations
@@ -44,10 +44,13 @@ class Serde(Protocol[T]):
 class ValueSerde(Generic[V]):
     """The serde of a declared type, or of plain data."""
 
-    __slots__ = ("decode", "description", "encode")
+    __slots__ = ("decode", "description", "encode", "hint")
 
-    def __init__(self, encode: Callable[[V], bytes], decode: Callable[[bytes], V], description: str) -> None:
+    def __init__(
+        self, encode: Callable[[V], bytes], decode: Callable[[bytes], V], description: str, hint: Any = None
+    ) -> None:
         self.encode, self.decode, self.description = encode, decode, description
+        self.hint = hint
 
     def __repr__(self) -> str:
         return f"ValueSerde({self.description})"
@@ -56,7 +59,7 @@ class ValueSerde(Generic[V]):
 class KeySerde(Generic[K]):
     """The serde of keys: order-preserving, and no key's bytes are the beginning of another's."""
 
-    __slots__ = ("decode", "description", "encode", "partition_bytes", "prefix")
+    __slots__ = ("decode", "description", "encode", "hint", "partition_bytes", "prefix")
 
     def __init__(
         self,
@@ -65,10 +68,11 @@ class KeySerde(Generic[K]):
         prefix: Callable[[Any], bytes],
         partition_bytes: Callable[[K], bytes],
         description: str,
+        hint: Any = None,
     ) -> None:
         self.encode, self.decode, self.prefix = encode, decode, prefix
         self.partition_bytes = partition_bytes
-        self.description = description
+        self.description, self.hint = description, hint
 
     def __repr__(self) -> str:
         return f"KeySerde({self.description})"
@@ -110,14 +114,14 @@ def value_serde(hint: Any = None) -> ValueSerde[Any]:
     TypeError: the value '7' is a str, and int is declared
     """
     if isinstance(hint, (ValueSerde, KeySerde)):
-        return ValueSerde(hint.encode, hint.decode, hint.description)
+        return ValueSerde(hint.encode, hint.decode, hint.description, hint.hint)
     if isinstance(hint, _UnionSerde):
-        return ValueSerde(hint.encode, hint.decode, describe_type(hint.hint))
+        return ValueSerde(hint.encode, hint.decode, describe_type(hint.hint), hint.hint)
     if hints.is_abstract_serde(hint):
-        return ValueSerde(hint.encode, hint.decode, describe_type(hint))
+        return ValueSerde(hint.encode, hint.decode, describe_type(hint), hint)
     _refuse_non_types(hint)
     encode, decode = typed_codec(hint)
-    return ValueSerde(encode, decode, describe_type(hint))
+    return ValueSerde(encode, decode, describe_type(hint), hint)
 
 
 def key_serde(hint: Any = None) -> KeySerde[Any]:
@@ -128,10 +132,10 @@ def key_serde(hint: Any = None) -> KeySerde[Any]:
         hint = hint.hint
     if hints.is_abstract_serde(hint):
         encode, decode, prefix = serde_key_codec(hint)
-        return KeySerde(encode, decode, prefix, encode, describe_type(hint))
+        return KeySerde(encode, decode, prefix, encode, describe_type(hint), hint)
     _refuse_non_types(hint)
     encode, decode, prefix = key_codec(hint)
-    return KeySerde(encode, decode, prefix, _partition_bytes(hint, encode), describe_type(hint))
+    return KeySerde(encode, decode, prefix, _partition_bytes(hint, encode), describe_type(hint), hint)
 
 
 def _partition_bytes(hint: Any, encode: Callable[[Any], bytes]) -> Callable[[Any], bytes]:

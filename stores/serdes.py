@@ -6,7 +6,8 @@
     key_serde(tuple[str, int])   bytes that sort as the keys do (`keys.py`, `key_serdes.py`)
 
 None is null and never reaches a serde. Each has a `description`, a stable text of its type, which stands in the
-identity of a database; `check_readable` compares two of them. Their `hint` is what they were made of, for those who read rows as that type.
+identity of a database; `check_readable` compares two of them.
+Their `hint` is what they were made of, for those who read rows as that type.
 """
 
 from __future__ import annotations

@@ -17,6 +17,8 @@ from raystreams.stores.database import TaskDatabase
 from raystreams.stores.keyvalue import KeyValueStore, TimestampedKeyValueStore
 from raystreams.stores.protocols import Keyspace
 from raystreams.stores.serdes import KeySerde, Serde, ValueSerde, key_serde, value_serde
+from raystreams.stores.values import Duration, duration_milliseconds
+from raystreams.stores.versioned import VersionedStore
 from typing_extensions import TypeVar
 
 K = TypeVar("K", default=Any)
@@ -112,6 +114,57 @@ class Stores:
             name=name, kind="timestamped_key_value", make=_timestamped_key_value, key=key, value=value,
             caching=caching, in_memory=in_memory, formerly=formerly,
         )  # fmt: skip
+
+    @staticmethod
+    def versioned(
+        name: str,
+        *,
+        history_retention: Duration,
+        segment_interval: Duration | None = None,
+        key: type[K] | Serde[K] | None = None,
+        value: type[V] | Serde[V] | None = None,
+        caching: bool = False,
+        in_memory: bool = False,
+        formerly: str | None = None,
+    ) -> StoreBuilder[VersionedStore[K, V]]:
+        """Describe a store of all versions of a value within its history retention, which is also its grace period.
+
+        `segment_interval` says how late expired versions are deleted from disk; it changes no answer.
+        """
+        retention = _duration(history_retention, "history_retention", 0)
+        interval = _versioned_interval(retention)
+        if segment_interval is not None:
+            interval = _duration(segment_interval, "segment_interval", 1)
+        if caching:
+            raise ValueError(f"store {name!r}: a versioned store can't be cached, as each of its versions counts")
+        return StoreBuilder(
+            name=name, kind="versioned", make=_versioned, key=key, value=value, in_memory=in_memory, formerly=formerly,
+            settings={"history_retention": retention, "segment_interval": interval},
+        )  # fmt: skip
+
+
+def _duration(duration: Duration, what: str, least: int) -> int:
+    milliseconds = duration_milliseconds(duration, what=what)
+    if milliseconds < least:
+        raise ValueError(f"{what} must be at least {least} ms, got {milliseconds} ms")
+    return milliseconds
+
+
+def _versioned_interval(retention: int) -> int:
+    """Kafka's default: few segments for a short history, more for a long one."""
+    if retention <= 60_000:
+        return max(retention // 3, 2_000)
+    if retention <= 300_000:
+        return max(retention // 5, 20_000)
+    if retention <= 3_600_000:
+        return max(retention // 12, 60_000)
+    return max(retention // 24, 300_000)
+
+
+def _versioned(
+    keyspace: Keyspace, key: KeySerde[Any], value: ValueSerde[Any], settings: Mapping[str, Any]
+) -> VersionedStore[Any, Any]:
+    return VersionedStore(keyspace, key, value, **settings)
 
 
 def _key_value(

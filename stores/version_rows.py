@@ -1,0 +1,262 @@
+"""Versions of keys as rows of bytes: what versioned stores and versioned indexes are made of (KIP-889, KIP-914).
+
+    00                               observed time, u64
+    L key                            kind, timestamp, value            the latest version, a value or a tombstone
+    H key, ~timestamp                kind, valid_to, value             every older version, newest first
+    X bucket, key                    (empty)                           look at this key once its bucket is past
+
+Times are u64, big-endian; `~t` is t turned over, so that a scan goes from new to old. Kind is 0 for a value, 1 for a tombstone.
+
+The rows of a key are an unbroken chain: each H row ends where the next version begins, the newest where L begins. So the
+version of a time is one seek in H, and its successor is where it ends. Because L holds a latest tombstone too, a key without L
+has no versions at all, and a put never has to seek to find that out.
+
+Kafka keeps versions in segments by their end, and joins them with repairs after a crash. Here one batch commits all rows, there
+are no segments, and `segment_interval` is only the width of an expiry bucket: how late dead rows are deleted. Nobody sees
+that, as reads never look behind the retention (spec 4.2), whatever is still there.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from raystreams.stores.keys import after
+from raystreams.stores.protocols import META, Keyspace
+from raystreams.stores.values import MAX_TIME, PUT_LATEST, PUT_REFUSED
+
+VALUE, TOMBSTONE = 0, 1
+
+_LATEST, _HISTORY, _EXPIRY = b"L", b"H", b"X"
+_HEAD = 9
+_ONES = 2**64 - 1
+
+_head = struct.Struct(">BQ")
+_u64 = struct.Struct(">Q")
+
+_EXPIRED_KEYS_PER_COMMIT = 10_000
+"""Bounds what a commit deletes; at least as many keys are looked at as were written."""
+
+
+class Version(NamedTuple):
+    """A version as bytes; `data` is None for a tombstone, `valid_to` for the latest."""
+
+    data: bytes | None
+    timestamp: int
+    valid_to: int | None
+
+
+class VersionRows:
+    """All versions of all keys of a store, within its history retention.
+
+    Keys are encoded: none is the beginning of another.
+    """
+
+    def __init__(self, keyspace: Keyspace, retention: int, bucket: int) -> None:
+        self._keyspace = keyspace
+        self._retention, self._bucket = retention, bucket
+        self._get, self._put = keyspace.get, keyspace.put
+        noted = keyspace.get(META)
+        self.observed = -1 if noted is None else _u64.unpack(noted)[0]
+        self._noted = self.observed
+        self._written = 0
+        self.dropped = 0
+        keyspace.before_commit(self._note)
+
+    @property
+    def name(self) -> str:
+        """The store's name."""
+        return self._keyspace.name
+
+    def put(self, key: bytes, data: bytes | None, timestamp: int) -> int:
+        """Store a version, a tombstone for None; return where it ends, PUT_LATEST, or PUT_REFUSED."""
+        if timestamp < self.observed - self._retention or timestamp < 0:
+            self.dropped += 1
+            return PUT_REFUSED
+        if timestamp > self.observed:
+            self.observed = timestamp
+        latest_key = b"L" + key
+        row = _head.pack(TOMBSTONE, timestamp) if data is None else _head.pack(VALUE, timestamp) + data
+        latest = self._get(latest_key)
+        if latest is not None:
+            kind, began = _head.unpack_from(latest)
+            if timestamp < began:
+                return self._put_history(key, row, timestamp, began)
+            if timestamp > began:
+                self._put(b"H%b%b" % (key, _u64.pack(_ONES - began)), _head.pack(kind, timestamp) + latest[_HEAD:])
+                self._expire_at(timestamp, key)
+        if data is None:
+            self._expire_at(timestamp, key)
+        self._put(latest_key, row)
+        return PUT_LATEST
+
+    def _expire_at(self, time: int, key: bytes) -> None:
+        self._put(b"X%b%b" % (_u64.pack(time // self._bucket), key), b"")
+        self._written += 1
+
+    def _put_history(self, key: bytes, row: bytes, timestamp: int, latest: int) -> int:
+        """Put a version below the latest: into the one that is valid then, or before the first."""
+        history = _HISTORY + key
+        below = self._first_at_or_before(history, timestamp)
+        if below is None:
+            valid_to = self._first_after(history, timestamp, latest)
+            self._expire_at(valid_to, key)
+        else:
+            began, found = below
+            kind, valid_to = _head.unpack_from(found)
+            if began < timestamp:
+                self._put(history + _u64.pack(_ONES - began), _head.pack(kind, timestamp) + found[_HEAD:])
+                self._expire_at(timestamp, key)
+        self._put(history + _u64.pack(_ONES - timestamp), _head.pack(row[0], valid_to) + row[_HEAD:])
+        return valid_to
+
+    def _first_at_or_before(self, history: bytes, time: int) -> tuple[int, bytes] | None:
+        """Return the newest H row that began at `time` or earlier."""
+        for key, row in self._keyspace.scan(history + _u64.pack(_ONES - time), after(history)):
+            return _ONES - _u64.unpack(key[-8:])[0], row
+        return None
+
+    def _first_after(self, history: bytes, time: int, latest: int) -> int:
+        """Return when the oldest version after `time` begins."""
+        for key, _ in self._keyspace.scan(history, history + _u64.pack(_ONES - time), reverse=True):
+            began: int = _ONES - _u64.unpack(key[-8:])[0]
+            return began
+        return latest
+
+    def latest(self, key: bytes) -> Version | None:
+        """Return the latest version, which may be a tombstone; no retention hides it."""
+        row = self._get(b"L" + key)
+        if row is None:
+            return None
+        kind, began = _head.unpack_from(row)
+        return Version(None if kind else row[_HEAD:], began, None)
+
+    def at(self, key: bytes, time: int) -> Version | None:
+        """Return the value that is valid at a time, by the order of spec 4.2: the latest first, then the retention."""
+        row = self._get(b"L" + key)
+        if row is None:
+            return None
+        kind, began = _head.unpack_from(row)
+        if began <= time:
+            return None if kind else Version(row[_HEAD:], began, None)
+        if time < self.observed - self._retention or time < 0:
+            return None
+        below = self._first_at_or_before(_HISTORY + key, time)
+        if below is None:
+            return None
+        began, row = below
+        kind, valid_to = _head.unpack_from(row)
+        return None if kind else Version(row[_HEAD:], began, valid_to)
+
+    def delete(self, key: bytes, timestamp: int) -> Version | None:
+        """Put a tombstone, and return the value that was valid then."""
+        if timestamp < self.observed - self._retention:
+            self.dropped += 1
+            return None
+        old = self.at(key, timestamp)
+        self.put(key, None, timestamp)
+        return old
+
+    def neighbours(self, key: bytes, time: int) -> tuple[Version | None, Version | None, Version | None]:
+        """Return the versions before, at and after a time, tombstones too; what has been deleted as expired is None."""
+        latest = self.latest(key)
+        if latest is None:
+            return None, None, None
+        history = _HISTORY + key
+        if latest.timestamp <= time:
+            before = self._version(self._first_at_or_before(history, MAX_TIME))
+            return (latest, None, None) if latest.timestamp < time else (before, latest, None)
+        below = self._version(self._first_at_or_before(history, time))
+        if below is None:
+            end = self._first_after(history, time, latest.timestamp)
+            return None, None, self._beginning(history, end, latest)
+        next_one = self._beginning(history, below.valid_to, latest)
+        if below.timestamp < time:
+            return below, None, next_one
+        return (self._version(self._first_at_or_before(history, time - 1)) if time else None), below, next_one
+
+    def _beginning(self, history: bytes, time: int | None, latest: Version) -> Version | None:
+        if time is None or time == latest.timestamp:
+            return latest
+        row = self._get(history + _u64.pack(_ONES - time))
+        return None if row is None else self._version((time, row))
+
+    @staticmethod
+    def _version(found: tuple[int, bytes] | None) -> Version | None:
+        if found is None:
+            return None
+        kind, valid_to = _head.unpack_from(found[1])
+        return Version(None if kind else found[1][_HEAD:], found[0], valid_to)
+
+    def history(self, key: bytes, start: int, end: int, *, reverse: bool) -> Iterator[Version]:
+        """Return the values that were valid at any time of `[start, end]`, as they are now (KIP-968).
+
+        Oldest first, or newest first with `reverse`. History that is past the retention is never given.
+        """
+        latest = self.latest(key)
+        history = _HISTORY + key
+        first = max(start, self.observed - self._retention, 0)
+        newest = [latest] if latest is not None and latest.data is not None and latest.timestamp <= end else []
+        if end < 0:
+            return iter(newest)
+        from_newest = history + _u64.pack(_ONES - end)
+        if reverse:
+            older = self._keyspace.scan(from_newest, after(history))
+            return _newest_first(newest, older, first)
+        below = self._first_at_or_before(history, first)
+        began = first if below is None else below[0]
+        older = self._keyspace.scan(from_newest, history + _u64.pack(_ONES - began) + b"\0", reverse=True)
+        return _oldest_first(newest, older, first)
+
+    def latest_rows(self, prefix: bytes) -> Iterator[tuple[bytes, Version]]:
+        """Yield `(key, latest version)` of all keys that begin with some bytes, tombstones too, in order."""
+        for key, row in self._keyspace.scan(_LATEST + prefix, after(_LATEST + prefix)):
+            kind, began = _head.unpack_from(row)
+            yield key[1:], Version(None if kind else row[_HEAD:], began, None)
+
+    # ---- at commits ---------------------------------------------------------------------------------------------
+
+    def _note(self) -> None:
+        if self.observed == self._noted:
+            return
+        self._keyspace.put(META, _u64.pack(self.observed))
+        self._noted = self.observed
+        cut = self.observed - self._retention
+        if cut > 0:
+            self._expire(cut, max(_EXPIRED_KEYS_PER_COMMIT, 2 * self._written))
+        self._written = 0
+
+    def _expire(self, cut: int, most: int) -> None:
+        """Delete versions that ended at `cut` or before, of the keys whose bucket lies wholly behind it."""
+        delete = self._keyspace.delete
+        for number, (expiry, _) in enumerate(self._keyspace.scan(_EXPIRY, _EXPIRY + _u64.pack((cut + 1) // self._bucket))):
+            if number == most:
+                return
+            delete(expiry)
+            key = expiry[9:]
+            latest = self.latest(key)
+            if latest is not None and latest.data is None and latest.timestamp <= cut:
+                delete(_LATEST + key)
+            history = _HISTORY + key
+            for dead, row in self._keyspace.scan(history + _u64.pack(_ONES - cut), after(history)):
+                if _u64.unpack_from(row, 1)[0] <= cut:
+                    delete(dead)
+
+
+def _newest_first(newest: list[Version], older: Iterator[tuple[bytes, bytes]], first: int) -> Iterator[Version]:
+    yield from newest
+    for key, row in older:
+        kind, valid_to = _head.unpack_from(row)
+        if valid_to <= first:
+            return
+        if kind == VALUE:
+            yield Version(row[_HEAD:], _ONES - _u64.unpack(key[-8:])[0], valid_to)
+
+
+def _oldest_first(newest: list[Version], older: Iterator[tuple[bytes, bytes]], first: int) -> Iterator[Version]:
+    for key, row in older:
+        kind, valid_to = _head.unpack_from(row)
+        if kind == VALUE and valid_to > first:
+            yield Version(row[_HEAD:], _ONES - _u64.unpack(key[-8:])[0], valid_to)
+    yield from newest

@@ -7,6 +7,7 @@ scripts and notebooks.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,13 +18,17 @@ from raystreams.stores.database import TaskDatabase
 from raystreams.stores.keyvalue import KeyValueStore, TimestampedKeyValueStore
 from raystreams.stores.protocols import Keyspace
 from raystreams.stores.serdes import KeySerde, Serde, ValueSerde, key_serde, value_serde
+from raystreams.stores.session import SessionStore
 from raystreams.stores.values import Duration, duration_milliseconds
 from raystreams.stores.versioned import VersionedStore
+from raystreams.stores.window import TimestampedWindowStore, WindowStore
 from typing_extensions import TypeVar
 
 K = TypeVar("K", default=Any)
 V = TypeVar("V", default=Any)
 S = TypeVar("S", default=Any)
+
+_logger = logging.getLogger(__name__)
 
 Make = Callable[[Keyspace, KeySerde[Any], ValueSerde[Any], Mapping[str, Any]], Any]
 
@@ -142,6 +147,101 @@ class Stores:
             settings={"history_retention": retention, "segment_interval": interval},
         )  # fmt: skip
 
+    @staticmethod
+    def window(
+        name: str,
+        *,
+        retention: Duration,
+        size: Duration,
+        retain_duplicates: bool = False,
+        segment_interval: Duration | None = None,
+        time_first: bool = False,
+        key: type[K] | Serde[K] | None = None,
+        value: type[V] | Serde[V] | None = None,
+        caching: bool = False,
+        in_memory: bool = False,
+        formerly: str | None = None,
+    ) -> StoreBuilder[WindowStore[K, V]]:
+        """Describe a store of one value a key and window, or of several in order of arrival with `retain_duplicates`.
+
+        Rows of several keys come segment by segment, by key in each; `time_first` keeps an index by time in addition.
+        """
+        return StoreBuilder(
+            name=name, kind="window", make=_window, key=key, value=value, in_memory=in_memory, formerly=formerly,
+            caching=_window_caching(name, caching, retain_duplicates),
+            settings=_window_settings(retention, size, retain_duplicates, segment_interval, time_first),
+        )  # fmt: skip
+
+    @staticmethod
+    def timestamped_window(
+        name: str,
+        *,
+        retention: Duration,
+        size: Duration,
+        retain_duplicates: bool = False,
+        segment_interval: Duration | None = None,
+        time_first: bool = False,
+        key: type[K] | Serde[K] | None = None,
+        value: type[V] | Serde[V] | None = None,
+        caching: bool = False,
+        in_memory: bool = False,
+        formerly: str | None = None,
+    ) -> StoreBuilder[TimestampedWindowStore[K, V]]:
+        """Describe a window store whose values have the time of their record."""
+        return StoreBuilder(
+            name=name, kind="timestamped_window", make=_timestamped_window, key=key, value=value, in_memory=in_memory,
+            formerly=formerly, caching=_window_caching(name, caching, retain_duplicates),
+            settings=_window_settings(retention, size, retain_duplicates, segment_interval, time_first),
+        )  # fmt: skip
+
+    @staticmethod
+    def session(
+        name: str,
+        *,
+        retention: Duration,
+        segment_interval: Duration | None = None,
+        time_first: bool = False,
+        key: type[K] | Serde[K] | None = None,
+        value: type[V] | Serde[V] | None = None,
+        caching: bool = False,
+        in_memory: bool = False,
+        formerly: str | None = None,
+    ) -> StoreBuilder[SessionStore[K, V]]:
+        """Describe a store of one aggregate a key and session."""
+        kept = _duration(retention, "retention", 0)
+        interval = _window_interval(kept, segment_interval)
+        return StoreBuilder(
+            name=name, kind="session", make=_session, key=key, value=value, caching=caching, in_memory=in_memory,
+            formerly=formerly, settings={"retention": kept, "segment_interval": interval, "time_first": time_first},
+        )  # fmt: skip
+
+
+def _window_settings(
+    retention: Duration, size: Duration, retain_duplicates: bool, segment_interval: Duration | None, time_first: bool
+) -> dict[str, Any]:
+    kept, length = _duration(retention, "retention", 0), _duration(size, "size", 0)
+    if length > kept:
+        raise ValueError(f"a window of {length} ms is longer than the retention of {kept} ms that its store has")
+    return {
+        "retention": kept,
+        "size": length,
+        "retain_duplicates": retain_duplicates,
+        "segment_interval": _window_interval(kept, segment_interval),
+        "time_first": time_first,
+    }
+
+
+def _window_interval(retention: int, interval: Duration | None) -> int:
+    """Kafka's default: two segments a retention, and none shorter than a minute."""
+    return max(retention // 2, 60_000) if interval is None else _duration(interval, "segment_interval", 1)
+
+
+def _window_caching(name: str, caching: bool, retain_duplicates: bool) -> bool:
+    if caching and retain_duplicates:
+        _logger.warning("store %r keeps duplicates, and is not cached: a cache holds one value a key", name)
+        return False
+    return caching
+
 
 def _duration(duration: Duration, what: str, least: int) -> int:
     milliseconds = duration_milliseconds(duration, what=what)
@@ -165,6 +265,24 @@ def _versioned(
     keyspace: Keyspace, key: KeySerde[Any], value: ValueSerde[Any], settings: Mapping[str, Any]
 ) -> VersionedStore[Any, Any]:
     return VersionedStore(keyspace, key, value, **settings)
+
+
+def _window(
+    keyspace: Keyspace, key: KeySerde[Any], value: ValueSerde[Any], settings: Mapping[str, Any]
+) -> WindowStore[Any, Any]:
+    return WindowStore(keyspace, key, value, **settings)
+
+
+def _timestamped_window(
+    keyspace: Keyspace, key: KeySerde[Any], value: ValueSerde[Any], settings: Mapping[str, Any]
+) -> TimestampedWindowStore[Any, Any]:
+    return TimestampedWindowStore(keyspace, key, value, **settings)
+
+
+def _session(
+    keyspace: Keyspace, key: KeySerde[Any], value: ValueSerde[Any], settings: Mapping[str, Any]
+) -> SessionStore[Any, Any]:
+    return SessionStore(keyspace, key, value, **settings)
 
 
 def _key_value(

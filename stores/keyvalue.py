@@ -177,7 +177,7 @@ class TimestampedKeyValueStore(_Rows[K, ValueAndTimestamp[V]]):
     """One value a key, with the time of the record that wrote it. Deletions have no time."""
 
     def __init__(self, keyspace: Keyspace, key: KeySerde[K], value: ValueSerde[V]) -> None:
-        super().__init__(keyspace, key, _decode_timestamped(value))
+        super().__init__(keyspace, key, decode_timestamped(value))
         self._value = value
         self._encode = value.encode
 
@@ -231,7 +231,8 @@ class TimestampedKeyValueStore(_Rows[K, ValueAndTimestamp[V]]):
         return KeyValueReader(self._keyspace, self._key, lambda data: decode(data[8:]))
 
 
-def _decode_timestamped(value: ValueSerde[V]) -> Callable[[bytes], ValueAndTimestamp[V]]:
+def decode_timestamped(value: ValueSerde[V]) -> Callable[[bytes], ValueAndTimestamp[V]]:
+    """Return how a row `timestamp i64, value` is decoded."""
     decode, timestamp_of = value.decode, _i64.unpack_from
 
     def decode_row(data: bytes) -> ValueAndTimestamp[V]:

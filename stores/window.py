@@ -1,0 +1,271 @@
+"""Window stores: a value for each key and window start; with duplicates, several, in the order in which they came.
+
+    R segment, key, start u64             value          (TimestampedWindowStore: timestamp i64, value)
+    R segment, key, start, arrival u64    value          with `retain_duplicates`: buffers of stream-stream joins
+    T start, key [, arrival]              (empty)        with `time_first`: windows as they close, in one scan
+
+All bounds are on the window's start, and include both ends. One key: by time. Several: segment by segment, in a segment
+by key, then by time; with `time_first` by time, then key. Each backward form is the exact mirror of its forward form.
+
+A window that starts at the largest start so far less the retention, or before, is not shown and not taken; a `time_first`
+store shows one millisecond more, as otherwise a window whose retention is its size would be gone when it closes.
+
+Iterators look at the store at their first step, not when they are made: what was put in between is seen (vector W27).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, overload
+
+from raystreams.stores.iterators import StoreIterator
+from raystreams.stores.keys import after, skip_key
+from raystreams.stores.keyvalue import decode_timestamped, key_bounds
+from raystreams.stores.protocols import Keyspace
+from raystreams.stores.segments import TIME_INDEX, Segments
+from raystreams.stores.serdes import KeySerde, ValueSerde
+from raystreams.stores.values import MAX_TIME, Time, ValueAndTimestamp, Windowed, to_milliseconds
+from typing_extensions import TypeVar
+
+K = TypeVar("K", default=Any)
+V = TypeVar("V", default=Any)
+R = TypeVar("R", default=Any)
+
+_u64 = struct.Struct(">Q")
+_i64 = struct.Struct(">q")
+
+
+class WindowReader(Generic[K, R]):
+    """The reading half: over a store's keyspace, or what is committed of it."""
+
+    def __init__(
+        self, segments: Segments, keyspace: Keyspace, key: KeySerde[K], decode: Callable[[bytes], R], *,
+        size: int, retain_duplicates: bool, time_first: bool,
+    ) -> None:  # fmt: skip
+        self._keyspace, self._segments, self._key = keyspace, segments, key
+        self._encode_key, self._decode = key.encode, decode
+        self._get = keyspace.get
+        self.size = size
+        self._retain_duplicates, self._time_first = retain_duplicates, time_first
+
+    @property
+    def name(self) -> str:
+        """The store's name."""
+        return self._keyspace.name
+
+    @property
+    def observed(self) -> int:
+        """The largest window start that was put, -1 before the first; kept over restarts."""
+        return self._segments.observed
+
+    @property
+    def dropped(self) -> int:
+        """How many puts were refused as past the retention, since the store was opened."""
+        return self._segments.dropped
+
+    @overload
+    def fetch(self, key: K, start: Time) -> R | None: ...
+    @overload
+    def fetch(self, key: K, start: Time, end: Time) -> StoreIterator[tuple[int, R]]: ...
+    def fetch(self, key: K, start: Time, end: Time | None = None) -> R | StoreIterator[tuple[int, R]] | None:
+        """Return the value of one window, or None; with `end`, iterate over `(start, value)` of a key, oldest first.
+
+        Windows that start from `start` to `end`, both included. Windows past the retention are not given. Of duplicates,
+        one window's value is the first that came.
+        """
+        if end is not None:
+            return self._fetch(key, start, end, False)
+        encoded, start = self._encode_key(key), to_milliseconds(start)
+        segments = self._segments
+        if start < segments.live or start < 0:
+            return None
+        row = b"%b%b%b" % (segments.of(start), encoded, _u64.pack(start))
+        if self._retain_duplicates:
+            return next((self._decode(data) for _, data in self._keyspace.scan(row, after(row))), None)
+        data = self._get(row)
+        return None if data is None else self._decode(data)
+
+    def backward_fetch(self, key: K, start: Time, end: Time) -> StoreIterator[tuple[int, R]]:
+        """Iterate over the same rows as `fetch(key, start, end)`, from the last to the first."""
+        return self._fetch(key, start, end, True)
+
+    def _fetch(self, key: K, start: Time, end: Time, reverse: bool) -> StoreIterator[tuple[int, R]]:
+        rows = self._rows_of_key(self._encode_key(key), to_milliseconds(start), to_milliseconds(end), reverse)
+        return self._iterator(rows)
+
+    def _rows_of_key(self, key: bytes, first: int, last: int, reverse: bool) -> Iterator[tuple[int, R]]:
+        decode, scan, start_of = self._decode, self._keyspace.scan, _u64.unpack_from
+        first, last = max(first, self._segments.live, 0), min(last, MAX_TIME)
+        below, above = _u64.pack(first), _u64.pack(max(last, 0) + 1)
+        for segment in self._segments.between(first, last, reverse=reverse):
+            prefix = segment + key
+            at = len(prefix)
+            for row, data in scan(prefix + below, prefix + above, reverse=reverse):
+                yield start_of(row, at)[0], decode(data)
+
+    def fetch_range(self, first: K | None, last: K | None, start: Time, end: Time) -> StoreIterator[tuple[Windowed[K], R]]:
+        """Iterate over `(Windowed, value)` of the keys from `first` to `last`; None leaves a side open."""
+        return self._fetch_range(first, last, start, end, False)
+
+    def backward_fetch_range(
+        self, first: K | None, last: K | None, start: Time, end: Time
+    ) -> StoreIterator[tuple[Windowed[K], R]]:
+        """Iterate over the same rows as `fetch_range`, from the last to the first."""
+        return self._fetch_range(first, last, start, end, True)
+
+    def fetch_all(self, start: Time, end: Time) -> StoreIterator[tuple[Windowed[K], R]]:
+        """Iterate over `(Windowed, value)` of all keys."""
+        return self._fetch_all(start, end, False)
+
+    def backward_fetch_all(self, start: Time, end: Time) -> StoreIterator[tuple[Windowed[K], R]]:
+        """Iterate over the same rows as `fetch_all`, from the last to the first."""
+        return self._fetch_all(start, end, True)
+
+    def all(self) -> StoreIterator[tuple[Windowed[K], R]]:
+        """Iterate over everything that is within the retention."""
+        return self._fetch_all(0, MAX_TIME, False)
+
+    def backward_all(self) -> StoreIterator[tuple[Windowed[K], R]]:
+        """Iterate over the same rows as `all`, from the last to the first."""
+        return self._fetch_all(0, MAX_TIME, True)
+
+    def scan_time(self, start: Time, end: Time) -> StoreIterator[tuple[Windowed[K], R]]:
+        """Iterate over windows that start from `start` to `end` by time, then by key; only of a `time_first` store."""
+        if not self._time_first:
+            raise ValueError(f"store {self.name!r} has no index by time: build it with time_first=True")
+        return self._fetch_all(start, end, False)
+
+    def _fetch_all(self, start: Time, end: Time, reverse: bool) -> StoreIterator[tuple[Windowed[K], R]]:
+        first, last = to_milliseconds(start), to_milliseconds(end)
+        if self._time_first:
+            return self._iterator(self._rows_by_time(first, last, reverse))
+        return self._iterator(self._rows_of_range(b"", None, first, last, reverse))
+
+    def _fetch_range(
+        self, first: K | None, last: K | None, start: Time, end: Time, reverse: bool
+    ) -> StoreIterator[tuple[Windowed[K], R]]:
+        bounds = key_bounds(self._key, first, last, self.name)
+        if bounds is None:
+            return self._iterator(iter(()))
+        low, high = bounds
+        times = to_milliseconds(start), to_milliseconds(end)
+        return self._iterator(self._rows_of_range(low or b"", high, *times, reverse))
+
+    def _rows_of_range(
+        self, low: bytes, high: bytes | None, first: int, last: int, reverse: bool
+    ) -> Iterator[tuple[Windowed[K], R]]:
+        decode, scan = self._decode, self._keyspace.scan
+        first = max(first, self._segments.live, 0)
+        for segment in self._segments.between(first, last, reverse=reverse):
+            stop = after(segment) if high is None else segment + high + b"\xff"
+            for row, data in scan(segment + low, stop, reverse=reverse):
+                key, start = self._key_and_start(row)
+                if first <= start <= last:
+                    yield self._windowed(key, start), decode(data)
+
+    def _rows_by_time(self, first: int, last: int, reverse: bool) -> Iterator[tuple[Windowed[K], R]]:
+        first, last = max(first, self._segments.live, 0), min(last, MAX_TIME)
+        if first > last:
+            return
+        index = self._keyspace.scan(TIME_INDEX + _u64.pack(first), TIME_INDEX + _u64.pack(last + 1), reverse=reverse)
+        for row, _ in index:
+            start = _u64.unpack_from(row, 1)[0]
+            end = skip_key(row, 9)
+            key = row[9:end]
+            data = self._get(b"%b%b%b%b" % (self._segments.of(start), key, row[1:9], row[end:]))
+            if data is not None:  # else deleted since the scan began
+                yield self._windowed(key, start), self._decode(data)
+
+    def _key_and_start(self, row: bytes) -> tuple[bytes, int]:
+        end = -16 if self._retain_duplicates else -8
+        return row[9:end], _u64.unpack_from(row, len(row) + end)[0]
+
+    def _windowed(self, key: bytes, start: int) -> Windowed[K]:
+        return Windowed(self._key.decode(key), start, min(start + self.size, MAX_TIME))
+
+    def _iterator(self, rows: Iterator[Any]) -> StoreIterator[Any]:
+        return StoreIterator(rows, self._keyspace, ends_with_store=True)
+
+
+class _Windows(WindowReader[K, R]):
+    """The writing half that both stores share: rows as bytes, and the index by time."""
+
+    def _write(self, key: bytes, data: bytes | None, start: Time) -> None:
+        if start.__class__ is not int:
+            start = to_milliseconds(start)
+        segments = self._segments
+        if start < 0:
+            raise ValueError(f"a window of store {self.name!r} starts at {start}, before the epoch")
+        if not segments.observe(start):
+            return
+        time = _u64.pack(start)
+        row = b"%b%b%b" % (segments.of(start), key, time)
+        arrival = b""
+        if self._retain_duplicates:
+            if data is None:
+                return
+            arrival = _u64.pack(segments.next_sequence())
+            row += arrival
+        keyspace = self._keyspace
+        if data is None:
+            keyspace.delete(row)
+            if self._time_first:
+                keyspace.delete(TIME_INDEX + time + key)
+            return
+        keyspace.put(row, data)
+        if self._time_first:
+            keyspace.put(b"T%b%b%b" % (time, key, arrival), b"")
+
+
+class WindowStore(_Windows[K, V]):
+    """A value for each key and window start."""
+
+    def __init__(
+        self, keyspace: Keyspace, key: KeySerde[K], value: ValueSerde[V], *,
+        retention: int, size: int, segment_interval: int, retain_duplicates: bool = False, time_first: bool = False,
+    ) -> None:  # fmt: skip
+        segments = Segments(keyspace, retention, segment_interval, margin=int(time_first), indexed=time_first)
+        super().__init__(
+            segments, keyspace, key, value.decode,
+            size=size, retain_duplicates=retain_duplicates, time_first=time_first,
+        )  # fmt: skip
+        self._encode = value.encode
+
+    def put(self, key: K, value: V | None, start: Time) -> None:
+        """Set the value of a window, or add one with duplicates. None removes it; with duplicates it does nothing.
+
+        A window past the retention is counted in `dropped`, and not stored.
+        """
+        self._write(self._encode_key(key), None if value is None else self._encode(value), start)
+
+
+class TimestampedWindowStore(_Windows[K, ValueAndTimestamp[V]]):
+    """A value for each key and window start, with the time of the record that wrote it."""
+
+    def __init__(
+        self, keyspace: Keyspace, key: KeySerde[K], value: ValueSerde[V], *,
+        retention: int, size: int, segment_interval: int, retain_duplicates: bool = False, time_first: bool = False,
+    ) -> None:  # fmt: skip
+        segments = Segments(keyspace, retention, segment_interval, margin=int(time_first), indexed=time_first)
+        super().__init__(
+            segments, keyspace, key, decode_timestamped(value),
+            size=size, retain_duplicates=retain_duplicates, time_first=time_first,
+        )  # fmt: skip
+        self._value = value
+        self._encode = value.encode
+
+    def put(self, key: K, value: V | None, timestamp: Time, start: Time) -> None:
+        """Set the value of a window with the time of its record, as `WindowStore.put` does."""
+        if timestamp.__class__ is not int:
+            timestamp = to_milliseconds(timestamp)
+        data = None if value is None else _i64.pack(timestamp) + self._encode(value)
+        self._write(self._encode_key(key), data, start)
+
+    def plain(self) -> WindowReader[K, V]:
+        """Return this store read without timestamps."""
+        decode = self._value.decode
+        return WindowReader(
+            self._segments, self._keyspace, self._key, lambda data: decode(data[8:]),
+            size=self.size, retain_duplicates=self._retain_duplicates, time_first=self._time_first,
+        )  # fmt: skip

@@ -131,6 +131,11 @@ class NodeRuntime:
         """Count a record that is left out, under this operator and the reason."""
         self.host.drop(self.name, reason)
 
+    def dropping_as(self, operator: str | None) -> Callable[[str], None]:
+        """`drop`, under the name that the user gave to an operator of several nodes; None: under this node's own."""
+        name, drop = operator or self.name, self.host.drop
+        return lambda reason: drop(name, reason)
+
     def wall_clock(self) -> int:
         """Milliseconds since the epoch, by the clock that the task was given."""
         return self.host.wall_clock()

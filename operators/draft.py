@@ -82,6 +82,13 @@ class GraphDraft:
         self._generated_stores.add(generated)
         return generated
 
+    def store_of(self, node: str, suffix: str, name: str | None) -> str:
+        """A store named after its operator, which itself has the given `name` or, for None, a generated one."""
+        store = check_name(node + suffix, "store")
+        if name is None:
+            self._generated_stores.add(store)
+        return store
+
     def add(
         self,
         name: str,

@@ -11,14 +11,17 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from os import PathLike
 from typing import Any, Generic
 
 from raystreams.stores.database import TaskDatabase
+from raystreams.stores.foreign_key import ForeignKeyIndex, SubscriptionStore, VersionedForeignKeyIndex
 from raystreams.stores.keyvalue import KeyValueStore, TimestampedKeyValueStore
 from raystreams.stores.protocols import Keyspace
 from raystreams.stores.serdes import KeySerde, Serde, ValueSerde, key_serde, value_serde
 from raystreams.stores.session import SessionStore
+from raystreams.stores.time_ordered import OuterJoinBuffer, SuppressBuffer, TimeOrderedBuffer
 from raystreams.stores.values import Duration, duration_milliseconds
 from raystreams.stores.versioned import VersionedStore
 from raystreams.stores.window import TimestampedWindowStore, WindowStore
@@ -214,6 +217,53 @@ class Stores:
             name=name, kind="session", make=_session, key=key, value=value, caching=caching, in_memory=in_memory,
             formerly=formerly, settings={"retention": kept, "segment_interval": interval, "time_first": time_first},
         )  # fmt: skip
+
+
+# ---- stores of operators, whose rows are bytes ----------------------------------------------------------------------
+
+
+def subscription_store(name: str) -> StoreBuilder[SubscriptionStore]:
+    """Describe the subscriptions of a foreign-key join of tables."""
+    return _of_bytes(name, "subscriptions", SubscriptionStore)
+
+
+def foreign_key_index(name: str) -> StoreBuilder[ForeignKeyIndex]:
+    """Describe an index of a table by a foreign key."""
+    return _of_bytes(name, "foreign_key_index", ForeignKeyIndex)
+
+
+def versioned_foreign_key_index(name: str, *, history_retention: Duration) -> StoreBuilder[VersionedForeignKeyIndex]:
+    """Describe an index of a versioned table by a foreign key, with its history."""
+    retention = _duration(history_retention, "history_retention", 0)
+    settings = {"history_retention": retention, "segment_interval": _versioned_interval(retention)}
+    return _of_bytes(name, "versioned_foreign_key_index", VersionedForeignKeyIndex, settings)
+
+
+def time_ordered_buffer(name: str) -> StoreBuilder[TimeOrderedBuffer]:
+    """Describe a buffer that gives payloads back in the order of time."""
+    return _of_bytes(name, "time_ordered_buffer", TimeOrderedBuffer)
+
+
+def suppress_buffer(name: str) -> StoreBuilder[SuppressBuffer]:
+    """Describe the buffer of `suppress`: one payload a key."""
+    return _of_bytes(name, "suppress_buffer", SuppressBuffer)
+
+
+def outer_join_buffer(name: str) -> StoreBuilder[OuterJoinBuffer]:
+    """Describe the records of a left or outer join of streams that have met no other yet."""
+    return _of_bytes(name, "outer_join_buffer", OuterJoinBuffer)
+
+
+def _of_bytes(name: str, kind: str, cls: Callable[..., Any], settings: Mapping[str, Any] | None = None) -> StoreBuilder[Any]:
+    return StoreBuilder(
+        name=name, kind=kind, make=partial(_over_bytes, cls), key=bytes, value=bytes, settings=settings or {}
+    )
+
+
+def _over_bytes(
+    cls: Callable[..., Any], keyspace: Keyspace, key: KeySerde[Any], value: ValueSerde[Any], settings: Mapping[str, Any]
+) -> Any:
+    return cls(keyspace, **settings)
 
 
 def _window_settings(

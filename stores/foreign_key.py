@@ -2,7 +2,7 @@
 
     F length of foreign key u32, foreign key, primary key         payload
 
-Both keys are bytes. The length in front keeps foreign keys apart, whatever bytes are in them (a prefix scan for "key" must not find
+Both keys are bytes. The length in front keeps foreign keys apart, whatever bytes are in them (a scan for "key" must not find
 "key2"); the rows of one foreign key come in the order of their primary keys' bytes.
 
 The index of a versioned table has a history for each pair: a row that moves to another foreign key leaves a tombstone at the

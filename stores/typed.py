@@ -68,7 +68,7 @@ def _plain(hint: Any, cls: Any) -> tuple[Encode, Decode]:
             f"{name} can't be the type of a key or value: use scalars, containers of them, a dataclass, msgspec "
             f"Struct, pydantic model, TypedDict or Windowed, or give a Serde (an object with encode and decode)"
         )
-    fast = msgspec.msgpack.encode if cls in (str, bool, bytes) else encode_plain
+    fast = _encode_scalar if cls in (str, bool, bytes, int) else encode_plain
 
     def encode(value: Any) -> bytes:
         if value.__class__ is not cls:
@@ -76,6 +76,16 @@ def _plain(hint: Any, cls: Any) -> tuple[Encode, Decode]:
         return fast(value)
 
     return encode, decode_plain
+
+
+_encode_msgpack = msgspec.msgpack.Encoder().encode
+
+
+def _encode_scalar(value: Any) -> bytes:
+    try:
+        return _encode_msgpack(value)
+    except (OverflowError, ValueError):  # an int past 64 bits; a lone surrogate
+        return encode_plain(value)
 
 
 def _converted(cls: Any, value: Any, name: str) -> Any:

@@ -97,6 +97,8 @@ class NodeRuntime:
         self.at_end: list[Callable[[], None]] = []
         self.at_time: list[Callable[[int], None]] = []
         self.at_close: list[Callable[[], None]] = []
+        self.oldest_held: Callable[[], int | None] = _nothing_held
+        """The smallest time of what this node holds back; its outputs may be as old as that, whatever has been read since."""
         self.on_error = execution.on_error_of(node)
 
     @property
@@ -155,6 +157,10 @@ class NodeRuntime:
     def when_time_passes(self, callback: Callable[[int], None]) -> None:
         """Call with a time that no later record will be older than, when it moves without a record (watermarks)."""
         self.at_time.append(callback)
+
+    def holds(self, oldest: Callable[[], int | None]) -> None:
+        """For nodes that give results in the order of their requests: `oldest()` is the time of the oldest open one."""
+        self.oldest_held = oldest
 
     def when_closed(self, callback: Callable[[], None]) -> None:
         """Call once when the task stops in good order: give resources back."""
@@ -250,6 +256,10 @@ class Execution:
 
 
 def _nowhere(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+    return None
+
+
+def _nothing_held() -> int | None:
     return None
 
 

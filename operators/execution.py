@@ -98,7 +98,7 @@ class NodeRuntime:
         self.at_time: list[Callable[[int], None]] = []
         self.at_close: list[Callable[[], None]] = []
         self.oldest_held: Callable[[], int | None] = _nothing_held
-        """The smallest time of what this node holds back; its outputs may be as old as that, whatever has been read since."""
+        """How far this node's input was when what it holds back came in; None: it holds nothing back."""
         self.on_error = execution.on_error_of(node)
 
     @property
@@ -158,9 +158,12 @@ class NodeRuntime:
         """Call with a time that no later record will be older than, when it moves without a record (watermarks)."""
         self.at_time.append(callback)
 
-    def holds(self, oldest: Callable[[], int | None]) -> None:
-        """For nodes that give results in the order of their requests: `oldest()` is the time of the oldest open one."""
-        self.oldest_held = oldest
+    def holds(self, progress: Callable[[], int | None]) -> None:
+        """For nodes that wait for answers: `progress()` is how far (in time) their input was at the oldest open request.
+
+        None: nothing is open. While a result is given out, it is that of its own request.
+        """
+        self.oldest_held = progress
 
     def when_closed(self, callback: Callable[[], None]) -> None:
         """Call once when the task stops in good order: give resources back."""

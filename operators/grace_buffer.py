@@ -18,6 +18,7 @@ from raystreams.operators.record import Headers, Process
 from raystreams.operators.stored_record import packing
 from raystreams.stores.builders import StoreBuilder, time_ordered_buffer
 from raystreams.stores.serdes import KeySerde, Serde
+from raystreams.stores.values import MAX_TIME
 
 if TYPE_CHECKING:
     from raystreams.operators.ktable import KTable
@@ -33,7 +34,7 @@ def waiting(node: NodeRuntime, store: str, grace: int, key: KeySerde, value: Ser
     encode_key, decode_key = key.encode, key.decode
     pack, unpack = packing(value)
 
-    def release(up_to: int | None) -> None:
+    def release(up_to: int) -> None:
         for timestamp, key_bytes, payload in evict(up_to):
             found, headers = unpack(payload)
             join(None if key_bytes == _NULL else decode_key(key_bytes), found, timestamp, headers)
@@ -53,7 +54,7 @@ def waiting(node: NodeRuntime, store: str, grace: int, key: KeySerde, value: Ser
             release(now - grace)
 
     node.when_time_passes(time_passes)
-    node.when_ended(lambda: release(None))
+    node.when_ended(lambda: release(MAX_TIME - 1))
     return process
 
 

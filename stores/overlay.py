@@ -34,6 +34,7 @@ class OverlaidKeyspace:
         self.name, self.prefix = name, prefix
         self.pending_bytes = 0
         self.closed = False
+        self.cache_bytes = cache_bytes
         self._engine = engine
         self._limit = cache_bytes // 2
         self._cached = 0
@@ -65,6 +66,14 @@ class OverlaidKeyspace:
         else:
             self._view.put(key, None)
         self.pending_bytes += len(key)
+
+    def write(self, key: bytes, value: bytes | None, /) -> None:
+        """Set or remove a row that is only scanned, past the cache."""
+        if self._view is None:
+            self._pending[key] = value
+        else:
+            self._view.put(key, value)
+        self.pending_bytes += len(key) + (0 if value is None else len(value))
 
     def swap(self, key: bytes, value: bytes | None, /) -> bytes | None:
         """Set or remove a key, and return what was there."""
@@ -139,6 +148,8 @@ class OverlaidKeyspace:
 class ResidentKeyspace:
     """A store's rows, all of them kept in memory: loaded when it is opened, committed like any other."""
 
+    cache_bytes = 0
+
     def __init__(self, name: str, prefix: bytes, engine: Engine) -> None:
         self.name, self.prefix = name, prefix
         self.pending_bytes = 0
@@ -163,6 +174,13 @@ class ResidentKeyspace:
         self._all.remove(key)
         self._pending[key] = None
         self.pending_bytes += len(key)
+
+    def write(self, key: bytes, value: bytes | None, /) -> None:
+        """Set or remove a row."""
+        if value is None:
+            self.delete(key)
+        else:
+            self.put(key, value)
 
     def swap(self, key: bytes, value: bytes | None, /) -> bytes | None:
         """Set or remove a key, and return what was there."""
@@ -208,6 +226,8 @@ class ResidentKeyspace:
 class CommittedKeyspace:
     """The committed rows of a store as they were when this was made; read-only, and safe to use from any thread."""
 
+    cache_bytes = 0
+
     def __init__(self, name: str, prefix: bytes, snapshot: Snapshot) -> None:
         self.name = name
         self.closed = False
@@ -228,6 +248,10 @@ class CommittedKeyspace:
         self._refuse()
 
     def delete(self, key: bytes, /) -> None:
+        """Refuse."""
+        self._refuse()
+
+    def write(self, key: bytes, value: bytes | None, /) -> None:
         """Refuse."""
         self._refuse()
 

@@ -34,6 +34,11 @@ class Keyspace(Protocol):
         """Whether it has been closed; reads and writes then raise ClosedStoreError."""
         ...
 
+    @property
+    def cache_bytes(self) -> int:
+        """How much a store may keep of what it has read; 0 where a scan is cheap, or the store is short-lived."""
+        ...
+
     def get(self, key: bytes, /) -> bytes | None:
         """Return the bytes of a key, or None."""
         ...
@@ -44,6 +49,10 @@ class Keyspace(Protocol):
 
     def delete(self, key: bytes, /) -> None:
         """Remove a key; nothing happens if it isn't there."""
+        ...
+
+    def write(self, key: bytes, value: bytes | None, /) -> None:
+        """Set or remove a row that is only ever scanned, and never got: no cache is troubled with it."""
         ...
 
     def swap(self, key: bytes, value: bytes | None, /) -> bytes | None:

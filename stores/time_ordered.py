@@ -9,16 +9,17 @@
 
 Times are u64 with the sign turned over. Keys are bytes; what follows one is kept apart by escaping it.
 
-A buffer is a queue, and the front of a queue in LevelDB is a heap of deletions not yet compacted. So each buffer remembers
-the smallest row that there can be, and never reads below it; and it knows its smallest time without asking, so that "is
-anything due?" costs a comparison a record.
+A buffer is a queue, and the front of a queue in LevelDB is a heap of deletions not yet compacted. So a buffer keeps the keys of
+its first rows in memory (`_Front`): whether anything is due costs a comparison, and taking it out no scan.
 """
 
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left, insort
 from collections.abc import Iterator
 from heapq import merge
+from itertools import chain, islice
 
 from raystreams.stores.keys import escape, unescape
 from raystreams.stores.protocols import META, Keyspace
@@ -27,6 +28,8 @@ _two_u64 = struct.Struct(">QQ")
 _u64 = struct.Struct(">Q")
 _u32 = struct.Struct(">I")
 _SIGN = 1 << 63
+_AHEAD = 256
+"""How many keys a buffer reads ahead; it keeps twice as many at most."""
 
 
 def _time(time: int) -> bytes:
@@ -34,44 +37,57 @@ def _time(time: int) -> bytes:
 
 
 class _Front:
-    """The smallest row of a queue whose rows begin `tag, time`: exactly, or a bound below it until someone asks."""
+    """The keys of the first rows of a queue whose rows begin `tag, time`: all below `_bound`, or all there are if it is None."""
 
-    __slots__ = ("_end", "_keyspace", "_known", "_row")
+    __slots__ = ("_bound", "_end", "_keyspace", "_rows", "_tag")
 
     def __init__(self, keyspace: Keyspace, tag: bytes) -> None:
         self._keyspace = keyspace
-        self._end = tag + b"\xff" * 9
-        self._row: bytes | None = tag
-        self._known = False
+        self._tag, self._end = tag, tag + b"\xff" * 9
+        self._rows: list[bytes] = []
+        self._bound: bytes | None = tag
 
     def put(self, row: bytes) -> None:
         """Take notice of a row that was put."""
-        if self._row is None or row < self._row:
-            self._row, self._known = row, True
+        if self._bound is None or row < self._bound:
+            insort(self._rows, row)
+            if len(self._rows) > 2 * _AHEAD:
+                self._bound = self._rows[_AHEAD]
+                del self._rows[_AHEAD:]
 
     def gone(self, row: bytes) -> None:
         """Take notice of a row that was deleted."""
-        if row == self._row:
-            self._known = False
+        at = bisect_left(self._rows, row)
+        if at < len(self._rows) and self._rows[at] == row:
+            del self._rows[at]
 
     def first(self) -> bytes | None:
         """Return the smallest row, None if there is none."""
-        if not self._known:
-            found = next(self._keyspace.scan(self._row, self._end), None) if self._row is not None else None
-            self._row, self._known = (None if found is None else found[0]), True
-        return self._row
+        if not self._rows:
+            if self._bound is None:
+                return None
+            self._rows = [row for row, _ in islice(self._keyspace.scan(self._bound, self._end), _AHEAD)]
+            self._bound = self._rows[-1] + b"\0" if len(self._rows) == _AHEAD else None
+            if not self._rows:
+                return None
+        return self._rows[0]
 
     def time(self) -> int | None:
         """Return the smallest row's time."""
-        row = self._row if self._known else self.first()
-        return None if row is None else _u64.unpack_from(row, len(self._end) - 9)[0] - _SIGN
+        row = self._rows[0] if self._rows else self.first()
+        return None if row is None else _u64.unpack_from(row, len(self._tag))[0] - _SIGN
 
-    def rows(self, up_to: int | None) -> Iterator[tuple[bytes, bytes]]:
-        """Yield the rows up to a time, included, as they are now."""
-        first = self.first()
-        if first is None or (up_to is not None and self.time() > up_to):  # type: ignore[operator]  # there is a first row
-            return iter(())
-        return self._keyspace.scan(first, self._end if up_to is None else self._end[:-9] + _time(up_to + 1))
+    def due(self, up_to: int) -> Iterator[bytes]:
+        """Yield the smallest row as long as its time is `up_to` at most; who takes it must delete it before the next."""
+        limit = self._tag + _time(up_to + 1)
+        while (row := self.first()) is not None and row < limit:
+            yield row
+
+    def walk(self) -> Iterator[bytes]:
+        """Yield all rows as they are now."""
+        self.first()
+        rest = () if self._bound is None else self._keyspace.scan(self._bound, self._end)
+        return chain(tuple(self._rows), (row for row, _ in rest))
 
 
 class TimeOrderedBuffer:
@@ -102,17 +118,17 @@ class TimeOrderedBuffer:
     def evict(self, up_to: int) -> Iterator[tuple[int, bytes, bytes]]:
         """Take out what has a time up to `up_to`, included, and yield `(time, key, payload)`.
 
-        A row is gone when it is yielded. What is put meanwhile is not given, also if it is due.
+        A row is gone when it is yielded. What is put meanwhile and is due comes too.
         """
-        for row, payload in self._front.rows(up_to):
-            self._keyspace.delete(row)
+        for row in self._front.due(up_to):
+            payload = self._keyspace.swap(row, None)
             self._front.gone(row)
             self.count -= 1
-            yield _u64.unpack_from(row, 1)[0] - _SIGN, unescape(row, 9)[0], payload
+            yield _u64.unpack_from(row, 1)[0] - _SIGN, unescape(row, 9)[0], payload or b""
 
     def scan(self) -> Iterator[tuple[int, bytes, bytes]]:
         """Yield `(time, key, payload)` of all, and leave them in."""
-        for row, payload in self._front.rows(None):
+        for row, payload in self._keyspace.scan(b"B", b"C"):
             yield _u64.unpack_from(row, 1)[0] - _SIGN, unescape(row, 9)[0], payload
 
     def _note(self) -> None:
@@ -148,7 +164,7 @@ class SuppressBuffer:
         time = _time(buffer_time)
         row = b"T%b%b" % (time, key)
         self._keyspace.put(b"K" + key, time + payload)
-        self._keyspace.put(row, b"")
+        self._keyspace.write(row, b"")
         self._front.put(row)
         self.count += 1
         self.size_bytes += len(key) + len(payload) + 8
@@ -160,22 +176,18 @@ class SuppressBuffer:
 
     def evict(self, up_to: int) -> Iterator[tuple[int, bytes, bytes]]:
         """Take out what has a buffer time up to `up_to`, included, and yield `(buffer time, key, payload)`."""
-        for row, _ in self._front.rows(up_to):
-            entry = self._take(row)
-            if entry is not None:
-                yield entry
+        for row in self._front.due(up_to):
+            yield self._take(row)
 
     def pop_oldest(self) -> tuple[int, bytes, bytes] | None:
         """Take out the entry with the smallest buffer time and key; None if there is none."""
         row = self._front.first()
         return None if row is None else self._take(row)
 
-    def _take(self, row: bytes) -> tuple[int, bytes, bytes] | None:
+    def _take(self, row: bytes) -> tuple[int, bytes, bytes]:
         key = row[9:]
-        data = self._keyspace.swap(b"K" + key, None)
-        if data is None:
-            return None  # taken out since the scan began
-        self._keyspace.delete(row)
+        data = self._keyspace.swap(b"K" + key, None) or b""
+        self._keyspace.write(row, None)
         self._front.gone(row)
         self.count -= 1
         self.size_bytes -= len(key) + len(data)
@@ -200,8 +212,10 @@ class OuterJoinBuffer:
     def put(self, time: int, side: int, key: bytes, payload: bytes) -> None:
         """Add a payload to the end of its cell's list."""
         row = b"O%c%b%b" % (side, _time(time), key)
-        self._keyspace.put(row, (self._keyspace.get(row) or b"") + _u32.pack(len(payload)) + payload)
-        self._fronts[side].put(row)
+        old = self._keyspace.get(row)
+        if old is None:
+            self._fronts[side].put(row)
+        self._keyspace.put(row, (old or b"") + _u32.pack(len(payload)) + payload)
 
     def delete_cell(self, time: int, side: int, key: bytes) -> bool:
         """Remove a cell with its list; tell whether there was one."""
@@ -220,7 +234,8 @@ class OuterJoinBuffer:
 
     def walk(self) -> Iterator[tuple[int, int, bytes, bytes]]:
         """Yield `(time, side, key, payload)` in this order, as the buffer is now; cells may be deleted meanwhile."""
-        for row, payloads in merge(*(front.rows(None) for front in self._fronts), key=_by_time):
+        for row in merge(*(front.walk() for front in self._fronts), key=_by_time):
+            payloads = self._keyspace.get(row) or b""  # none if it was deleted since
             time, side, key = _u64.unpack_from(row, 2)[0] - _SIGN, row[1], row[10:]
             position = 0
             while position < len(payloads):
@@ -229,5 +244,5 @@ class OuterJoinBuffer:
                 yield time, side, key, payloads[start:position]
 
 
-def _by_time(row: tuple[bytes, bytes]) -> tuple[bytes, int]:
-    return row[0][2:10], row[0][1]
+def _by_time(row: bytes) -> tuple[bytes, int]:
+    return row[2:10], row[1]

@@ -4,6 +4,7 @@
     ├── ConfigError           a setting of a job is unknown, missing or wrong
     ├── SourceError           what a source reads can't be read, or isn't what it was
     │   └── BadRowError           a row is malformed, and its source says `on_error = "fail"`
+    ├── SinkError             a sink can't write, or what it had written was changed
     ├── NotAvailableError     a query can't be answered now; `.retry` says if trying again helps
     └── RetryLater            raised by a user's sink, to be asked again
 
@@ -23,6 +24,10 @@ class ConfigError(RaystreamsError):
 
 class SourceError(RaystreamsError):
     """A source can't be read, or is no longer what had been read of it; the text names the file and what to do."""
+
+
+class SinkError(RaystreamsError):
+    """A sink can't write, or what it had written and committed is no longer there; the text says what to do."""
 
 
 class BadRowError(SourceError):

@@ -1,0 +1,161 @@
+"""JSON lines: one JSON object a line. Read from files that may be compressed (.gz, .zst); written one file a partition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from raystreams.cluster.connectors.base import ColumnBatch, Position, RecordColumns, SinkBatch
+from raystreams.cluster.connectors.files import FilePath, find_splits, split_path
+from raystreams.cluster.connectors.line_reader import LineReader, Parsed, read_batches
+from raystreams.cluster.connectors.part_file import PartFile, part_path
+from raystreams.cluster.connectors.row_format import Columns, RowFormat, RowSettings, reason_of
+from raystreams.cluster.connectors.row_writer import RowColumns, are_objects, encode_hook
+from raystreams.cluster.connectors.timestamps import RowError
+from raystreams.cluster.errors import SinkError
+
+SUFFIXES = (".jsonl", ".ndjson", ".json")
+
+
+@dataclass(frozen=True)
+class JsonLinesSource(RowSettings):
+    """Rows from a file, a folder or a glob of JSON lines; see `RowSettings` for what makes key, time and value.
+
+    Empty lines are passed over. What is no JSON, or doesn't fit the topic's type, is a bad row (`on_error`).
+    """
+
+    path: FilePath
+
+    def splits(self) -> Sequence[str]:
+        """Return the files' ids."""
+        return list(find_splits(self.path, SUFFIXES))
+
+    def size(self, split: str) -> int | None:
+        """Return a file's size."""
+        return split_path(self.path, split, SUFFIXES).stat().st_size
+
+    def read(self, split: str, position: Position | None) -> Iterator[ColumnBatch]:
+        """Yield a file's rows after a position."""
+        parser = JsonLinesParser(self.format())
+        with LineReader(split_path(self.path, split, SUFFIXES), position) as reader:
+            yield from read_batches(reader, parser.parse)
+
+
+class JsonLinesParser:
+    """Decodes a block at once. Typed values are decoded straight into their class, and key and time beside it."""
+
+    def __init__(self, row_format: RowFormat) -> None:
+        self._format = row_format
+        self._decode_rows = msgspec.json.Decoder().decode_lines
+        self._decode_row = msgspec.json.Decoder().decode
+        self._direct = _direct(row_format) if row_format.is_direct else None
+
+    def parse(self, reader: LineReader, block: bytes) -> Parsed:
+        """Return a block's rows; line by line where it isn't as it should be."""
+        if reader.first_line == 1 and block.startswith(b"\xef\xbb\xbf"):
+            block = block[3:]
+        lines = block.count(b"\n") + (not block.endswith(b"\n"))
+        try:
+            columns = self._columns(block)
+        except (msgspec.DecodeError, RowError, TypeError, ValueError):
+            return self._each(reader, block)
+        # An empty line, or two objects in one: rows are no longer lines, and must be counted the same way each time.
+        return Parsed(columns, lines, range(lines)) if len(columns[0]) == lines else self._each(reader, block)
+
+    def _columns(self, block: bytes) -> Columns:
+        if self._direct is not None:
+            return self._direct(block)
+        return self._format.columns(self._decode_rows(block))
+
+    def _each(self, reader: LineReader, block: bytes) -> Parsed:
+        keys: list[Any] = []
+        values: list[Any] = []
+        timestamps: list[int] = []
+        good: list[int] = []
+        bad: list[tuple[int, int, str, str]] = []
+        row = 0
+        for number, line in enumerate(block.split(b"\n"), reader.first_line):
+            if not line.strip():
+                continue
+            try:
+                self._decode_row(line)
+                key, value, timestamp = self._columns(line)
+            except (msgspec.DecodeError, RowError, TypeError, ValueError) as error:
+                bad.append((row, number, line.decode(errors="replace").rstrip("\r"), _reason(error)))
+            else:
+                keys += key
+                values += value
+                timestamps += timestamp
+                good.append(row)
+            row += 1
+        return Parsed((keys, values, timestamps), row, good, bad)
+
+
+def _direct(row_format: RowFormat) -> Callable[[bytes], Columns]:
+    """Decode values into their type and the other columns into a Struct, each passing over what the other takes."""
+    names = row_format.extra_columns
+    fields = [f"c{i}" for i in range(len(names))]
+    others = msgspec.defstruct("Columns", fields, rename=dict(zip(fields, names, strict=True)), gc=False)
+    decode_values = msgspec.json.Decoder(row_format.value_hint).decode_lines
+    decode_others = msgspec.json.Decoder(others).decode_lines
+    field_of = dict(zip(names, fields, strict=True))
+    key_fields = [field_of[name] for name in row_format.key_columns]
+    time_fields = [field_of[name] for name in (row_format.time_column,) if name is not None]
+
+    def decode(block: bytes) -> Columns:
+        values = decode_values(block)
+        rows: Sequence[Any] = decode_others(block) if names else values
+        keys = [[getattr(row, name) for row in rows] for name in key_fields]
+        times = [getattr(row, name) for name in time_fields for row in rows]
+        return row_format.keys(keys, len(rows)), values, row_format.times(times, len(rows))
+
+    return decode
+
+
+def _reason(error: Exception) -> str:
+    reason = reason_of(error)
+    return f"it is no JSON ({reason})" if type(error) is msgspec.DecodeError else reason
+
+
+@dataclass(frozen=True)
+class JsonLinesSink:
+    """Writes values as objects into `path/part-00000.jsonl`, a file a partition; see `row_writer` for `key` and `timestamp`.
+
+    What is there of an earlier job is replaced. `fsync`: what is written survives a power cut, too.
+    """
+
+    path: FilePath
+    key: str | Sequence[str] | None = field(default=None, kw_only=True)
+    timestamp: str | None = field(default=None, kw_only=True)
+    fsync: bool = field(default=False, kw_only=True)
+
+    def open(self, partition: int, position: Position | None) -> JsonLinesWriter:
+        """Cut a partition's file to what is committed and go on from there."""
+        file = PartFile(part_path(self.path, partition, ".jsonl"), position, fsync=self.fsync)
+        return JsonLinesWriter(file, RowColumns(self.key, self.timestamp))
+
+
+class JsonLinesWriter:
+    """Writes a partition's records, a line each."""
+
+    def __init__(self, file: PartFile, columns: RowColumns) -> None:
+        self._file, self._columns = file, columns
+        self._encode = msgspec.json.Encoder(enc_hook=encode_hook).encode_lines
+
+    def write(self, batch: SinkBatch[Any, Any]) -> Position:
+        """Write a batch; return the file's name and length after it."""
+        records = RecordColumns.of(batch.records)
+        rows: Sequence[Any] = records.values
+        if self._columns.adds or not are_objects(rows):
+            rows = list(map(self._columns.row, records.keys, records.values, records.timestamps))
+        try:
+            data = self._encode(rows)
+        except (TypeError, ValueError, OverflowError, NotImplementedError) as error:
+            raise SinkError(f"{self._file.path}: a value of batch {batch.id} can't be written as JSON: {error}") from error
+        return self._file.write(data)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()

@@ -1,0 +1,98 @@
+"""From records to rows: the value's fields, with columns for the key and the time where the settings ask for them.
+
+    {"user": "ann", "count": 3}                value a dict, dataclass, Struct, NamedTuple or pydantic model: its fields
+    {"value": 3}                               anything else, and None
+    {"key": "ann", "timestamp": 17, ...}       key="key", timestamp="timestamp"; a list for `key` takes a tuple apart
+    {"key": "ann", "start": 0, "end": 60000}   a `Windowed` key under one name
+
+Timestamps, starts and ends are milliseconds since the epoch, as everywhere. Where the key's column is also a field, the
+field is what is written.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from raystreams.cluster.errors import SinkError
+from raystreams.stores import hints
+from raystreams.stores.values import Windowed
+
+Row = dict[str, Any]
+
+
+def fields_of_value(value: Any) -> Row:
+    """Return a value as a row: its fields, or itself under the name `value`. A new dict, whose cells are the value's own."""
+    cls = value.__class__
+    if cls is dict and all(map(_is_str, value)):
+        return dict(value)
+    if dataclasses.is_dataclass(cls):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(cls)}
+    if isinstance(value, msgspec.Struct):
+        config = cls.__struct_config__
+        tag = {} if config.tag is None else {config.tag_field: config.tag}
+        return tag | dict(zip(cls.__struct_encode_fields__, msgspec.structs.astuple(value), strict=True))
+    if hints.is_namedtuple(cls):
+        return dict(value._asdict())
+    if hints.is_pydantic(cls):
+        return {name: getattr(value, name) for name in cls.model_fields}
+    return {"value": value}
+
+
+def are_objects(values: Sequence[Any]) -> bool:
+    """Tell whether JSON writes each of these values as the same fields that `fields_of_value` returns."""
+    classes = set(map(type, values))
+    if dict in classes:
+        classes.remove(dict)
+        if not all(all(map(_is_str, value)) for value in values if value.__class__ is dict):
+            return False
+    return all(dataclasses.is_dataclass(cls) or issubclass(cls, msgspec.Struct) or hints.is_pydantic(cls) for cls in classes)
+
+
+def _is_str(key: Any) -> bool:
+    return isinstance(key, str)
+
+
+@dataclasses.dataclass(frozen=True)
+class RowColumns:
+    """Which columns a sink adds to the value's fields."""
+
+    key: str | Sequence[str] | None = None
+    timestamp: str | None = None
+
+    @property
+    def adds(self) -> bool:
+        """Whether there are any."""
+        return self.key is not None or self.timestamp is not None
+
+    def row(self, key: Any, value: Any, timestamp: int) -> Row:
+        """Return a record as a row."""
+        row = self._key_columns(key)
+        if self.timestamp is not None:
+            row[self.timestamp] = timestamp
+        row.update(fields_of_value(value))
+        return row
+
+    def _key_columns(self, key: Any) -> Row:
+        names = self.key
+        if names is None:
+            return {}
+        if isinstance(names, str):
+            if key.__class__ is Windowed:
+                return {names: key.key, "start": key.start, "end": key.end}
+            return {names: key}
+        parts = (key.key, key.start, key.end) if key.__class__ is Windowed else key
+        if dataclasses.is_dataclass(key.__class__) or isinstance(parts, msgspec.Struct):
+            parts = tuple(fields_of_value(key).values())
+        if not isinstance(parts, (tuple, list)) or len(parts) != len(names):
+            raise SinkError(f"the key {key!r} can't be written as the columns {', '.join(names)}; set key to one column's name")
+        return dict(zip(names, parts, strict=True))
+
+
+def encode_hook(other: Any) -> Any:
+    """Turn what msgspec can't encode into what it can: pydantic models into their fields."""
+    if hints.is_pydantic(type(other)):
+        return other.model_dump()
+    raise NotImplementedError(f"a {type(other).__qualname__} has no form in text")

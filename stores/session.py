@@ -18,10 +18,10 @@ from collections.abc import Iterator
 from typing import Any, Generic
 
 from raystreams.stores.iterators import StoreIterator
-from raystreams.stores.keys import after, skip_key
+from raystreams.stores.keys import after
 from raystreams.stores.keyvalue import key_bounds
 from raystreams.stores.protocols import Keyspace
-from raystreams.stores.segments import TIME_INDEX, Segments
+from raystreams.stores.segments import Segments
 from raystreams.stores.serdes import KeySerde, ValueSerde
 from raystreams.stores.values import MAX_TIME, Time, Windowed, to_milliseconds
 from typing_extensions import TypeVar
@@ -79,15 +79,7 @@ class SessionStore(Generic[K, V]):
         segments = self._segments
         if not segments.observe(end):
             return
-        row = b"%b%b%b" % (segments.of(end), key, _two_u64.pack(end, start))
-        if data is None:
-            self._keyspace.delete(row)
-            if self._time_first:
-                self._keyspace.delete(b"T%b%b%b" % (_u64(end), key, _u64(start)))
-        else:
-            self._keyspace.put(row, data)
-            if self._time_first:
-                self._keyspace.put(b"T%b%b%b" % (_u64(end), key, _u64(start)), b"")
+        segments.write(end, key, _two_u64.pack(end, start), data)
 
     def fetch_session(self, key: K, start: Time, end: Time) -> V | None:
         """Return the aggregate of exactly this session, or None."""
@@ -95,7 +87,7 @@ class SessionStore(Generic[K, V]):
         first, last = to_milliseconds(start), to_milliseconds(end)
         if last < self._segments.live or not 0 <= first <= last:
             return None
-        data = self._keyspace.get(b"%b%b%b" % (self._segments.of(last), encoded, _two_u64.pack(last, first)))
+        data = self._segments.row(last, encoded, _two_u64.pack(last, first))
         return None if data is None else self._decode(data)
 
     def fetch(self, key: K) -> StoreIterator[tuple[Windowed[K], V]]:
@@ -165,16 +157,12 @@ class SessionStore(Generic[K, V]):
     def _rows_of_key(
         self, key: K, encoded: bytes, earliest_end: int, latest_start: int, reverse: bool
     ) -> Iterator[tuple[Windowed[K], V]]:
-        decode, scan, segments = self._decode, self._keyspace.scan, self._segments
-        first = max(earliest_end, segments.live, 0)
-        below = _u64(first)
-        for segment in segments.between(first, MAX_TIME, reverse=reverse):
-            prefix = segment + encoded
-            at = len(prefix)
-            for row, data in scan(prefix + below, prefix + b"\xff", reverse=reverse):
-                end, start = _times(row, at)
-                if start <= latest_start:
-                    yield Windowed(key, start, end), decode(data)
+        decode = self._decode
+        first = max(earliest_end, self._segments.live, 0)
+        for rest, data in self._segments.rows_of_key(first, MAX_TIME, encoded, _u64(first), b"\xff", reverse=reverse):
+            end, start = _times(rest)
+            if start <= latest_start:
+                yield Windowed(key, start, end), decode(data)
 
     def _rows_of_range(
         self, low: bytes, high: bytes | None, earliest_end: int, latest_end: int, latest_start: int, reverse: bool
@@ -189,16 +177,10 @@ class SessionStore(Generic[K, V]):
                     yield Windowed(self._key.decode(row[9:-16]), start, end), decode(data)
 
     def _rows_by_end(self, first: int, last: int) -> Iterator[tuple[Windowed[K], V]]:
-        first, last = max(first, self._segments.live, 0), min(last, MAX_TIME)
-        if first > last:
-            return
-        for row, _ in self._keyspace.scan(TIME_INDEX + _u64(first), TIME_INDEX + _u64(last + 1)):
-            middle = skip_key(row, 9)
-            end, start = int.from_bytes(row[1:9], "big"), int.from_bytes(row[middle:], "big")
-            key = row[9:middle]
-            data = self._keyspace.get(b"%b%b%b" % (self._segments.of(end), key, _two_u64.pack(end, start)))
+        for end, key, rest in self._segments.by_time(first, last):
+            data = self._segments.row(end, key, rest)
             if data is not None:  # else removed since the scan began
-                yield Windowed(self._key.decode(key), start, end), self._decode(data)
+                yield Windowed(self._key.decode(key), _times(rest)[1], end), self._decode(data)
 
     def _iterator(self, rows: Iterator[Any]) -> StoreIterator[Any]:
         return StoreIterator(rows, self._keyspace, ends_with_store=True)

@@ -14,17 +14,22 @@ has no versions at all, and a put never has to seek to find that out.
 Kafka keeps versions in segments by their end, and joins them with repairs after a crash. Here one batch commits all rows, there
 are no segments, and `segment_interval` is only the width of an expiry bucket: how late dead rows are deleted. Nobody sees
 that, as reads never look behind the retention (spec 4.2), whatever is still there.
+
+The newest H rows of keys that are in use are kept in memory (`_Recent`), so that neither an as-of read a little behind the latest
+nor a put a little out of order needs a LevelDB iterator, which costs 3 to 20 us.
 """
 
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left
 from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from raystreams.stores.keys import after
 from raystreams.stores.protocols import META, Keyspace
-from raystreams.stores.values import MAX_TIME, PUT_LATEST, PUT_REFUSED
+from raystreams.stores.values import PUT_LATEST, PUT_REFUSED
 
 VALUE, TOMBSTONE = 0, 1
 
@@ -34,6 +39,12 @@ _ONES = 2**64 - 1
 
 _head = struct.Struct(">BQ")
 _u64 = struct.Struct(">Q")
+
+_RECENT_VERSIONS, _RECENT_ROWS = 8, 100_000
+"""How many versions of a key are kept in memory after a read (up to twice as many after puts), and of all keys together."""
+
+_NOTHING_BEFORE = (-1, b"")
+"""Begins what is kept of a key of which all rows are kept."""
 
 _EXPIRED_KEYS_PER_COMMIT = 10_000
 """Bounds what a commit deletes; at least as many keys are looked at as were written."""
@@ -47,6 +58,52 @@ class Version(NamedTuple):
     valid_to: int | None
 
 
+class _Recent:
+    """The newest H rows of some keys as `(began, row)`, oldest first: all that began at the first of them or later."""
+
+    __slots__ = ("_rows", "chains")
+
+    def __init__(self) -> None:
+        self.chains: dict[bytes, list[tuple[int, bytes]]] = {}
+        self._rows = 0
+
+    def add(self, key: bytes, began: int, row: bytes) -> None:
+        """Take notice that the latest version became history."""
+        chain = self.chains.get(key)
+        if chain is None:
+            self.chains[key] = [(began, row)]
+        else:
+            chain.append((began, row))
+            if len(chain) > 2 * _RECENT_VERSIONS:
+                del chain[:_RECENT_VERSIONS]
+                self._rows -= _RECENT_VERSIONS
+        self._count(1)
+
+    def keep(self, key: bytes, chain: list[tuple[int, bytes]]) -> None:
+        """Keep what was read of a key."""
+        self._rows -= len(self.chains.get(key, ()))
+        self.chains[key] = chain
+        self._count(len(chain))
+
+    def _count(self, rows: int) -> None:
+        self._rows += rows
+        if self._rows > _RECENT_ROWS:
+            self.chains.clear()
+            self._rows = 0
+
+    def insert(self, key: bytes, began: int, row: bytes) -> None:
+        """Put a row, or replace the one that began then, if it lies within what is kept."""
+        chain = self.chains.get(key)
+        if chain is None or began < chain[0][0]:
+            return
+        at = bisect_left(chain, (began,))
+        if at < len(chain) and chain[at][0] == began:
+            chain[at] = (began, row)
+        else:
+            chain.insert(at, (began, row))
+            self._count(1)
+
+
 class VersionRows:
     """All versions of all keys of a store, within its history retention.
 
@@ -56,7 +113,8 @@ class VersionRows:
     def __init__(self, keyspace: Keyspace, retention: int, bucket: int) -> None:
         self._keyspace = keyspace
         self._retention, self._bucket = retention, bucket
-        self._get, self._put = keyspace.get, keyspace.put
+        self._get, self._put, self._write = keyspace.get, keyspace.put, keyspace.write
+        self._recent = _Recent()
         noted = keyspace.get(META)
         self.observed = -1 if noted is None else _u64.unpack(noted)[0]
         self._noted = self.observed
@@ -84,7 +142,9 @@ class VersionRows:
             if timestamp < began:
                 return self._put_history(key, row, timestamp, began)
             if timestamp > began:
-                self._put(b"H%b%b" % (key, _u64.pack(_ONES - began)), _head.pack(kind, timestamp) + latest[_HEAD:])
+                older = _head.pack(kind, timestamp) + latest[_HEAD:]
+                self._write(b"H%b%b" % (key, _u64.pack(_ONES - began)), older)
+                self._recent.add(key, began, older)
                 self._expire_at(timestamp, key)
         if data is None:
             self._expire_at(timestamp, key)
@@ -92,35 +152,60 @@ class VersionRows:
         return PUT_LATEST
 
     def _expire_at(self, time: int, key: bytes) -> None:
-        self._put(b"X%b%b" % (_u64.pack(time // self._bucket), key), b"")
+        self._write(b"X%b%b" % (_u64.pack(time // self._bucket), key), b"")
         self._written += 1
 
     def _put_history(self, key: bytes, row: bytes, timestamp: int, latest: int) -> int:
         """Put a version below the latest: into the one that is valid then, or before the first."""
-        history = _HISTORY + key
-        below = self._first_at_or_before(history, timestamp)
+        below = self._at_or_before(key, timestamp)
         if below is None:
-            valid_to = self._first_after(history, timestamp, latest)
+            valid_to = self._first_after(key, timestamp, latest)
             self._expire_at(valid_to, key)
         else:
             began, found = below
             kind, valid_to = _head.unpack_from(found)
             if began < timestamp:
-                self._put(history + _u64.pack(_ONES - began), _head.pack(kind, timestamp) + found[_HEAD:])
+                self._write_history(key, began, _head.pack(kind, timestamp) + found[_HEAD:])
                 self._expire_at(timestamp, key)
-        self._put(history + _u64.pack(_ONES - timestamp), _head.pack(row[0], valid_to) + row[_HEAD:])
+        self._write_history(key, timestamp, _head.pack(row[0], valid_to) + row[_HEAD:])
         return valid_to
 
-    def _first_at_or_before(self, history: bytes, time: int) -> tuple[int, bytes] | None:
+    def _write_history(self, key: bytes, began: int, row: bytes) -> None:
+        self._write(b"H%b%b" % (key, _u64.pack(_ONES - began)), row)
+        self._recent.insert(key, began, row)
+
+    def _at_or_before(self, key: bytes, time: int) -> tuple[int, bytes] | None:
         """Return the newest H row that began at `time` or earlier."""
-        for key, row in self._keyspace.scan(history + _u64.pack(_ONES - time), after(history)):
-            return _ONES - _u64.unpack(key[-8:])[0], row
+        chain = self._recent.chains.get(key)
+        if chain is None or (chain[0][0] > time and len(chain) < _RECENT_VERSIONS):
+            chain = self._read_recent(key)
+        if chain[0][0] <= time:
+            for found in reversed(chain):
+                if found[0] <= time:
+                    return found if found is not _NOTHING_BEFORE else None
+        history = _HISTORY + key
+        for row_key, row in self._keyspace.scan(history + _u64.pack(_ONES - time), after(history)):
+            return _ONES - _u64.unpack(row_key[-8:])[0], row
         return None
 
-    def _first_after(self, history: bytes, time: int, latest: int) -> int:
-        """Return when the oldest version after `time` begins."""
-        for key, _ in self._keyspace.scan(history, history + _u64.pack(_ONES - time), reverse=True):
-            began: int = _ONES - _u64.unpack(key[-8:])[0]
+    def _read_recent(self, key: bytes) -> list[tuple[int, bytes]]:
+        history = _HISTORY + key
+        rows = islice(self._keyspace.scan(history, after(history)), _RECENT_VERSIONS)
+        chain = [(_ONES - _u64.unpack(row_key[-8:])[0], row) for row_key, row in rows]
+        if len(chain) < _RECENT_VERSIONS:
+            chain.append(_NOTHING_BEFORE)
+        chain.reverse()
+        self._recent.keep(key, chain)
+        return chain
+
+    def _first_after(self, key: bytes, time: int, latest: int) -> int:
+        """Return when the oldest version after `time` begins, where no H row began at `time` or earlier."""
+        chain = self._recent.chains.get(key)
+        if chain is not None and chain[0] is _NOTHING_BEFORE:
+            return chain[1][0] if len(chain) > 1 else latest
+        history = _HISTORY + key
+        for row_key, _ in self._keyspace.scan(history, history + _u64.pack(_ONES - time), reverse=True):
+            began: int = _ONES - _u64.unpack(row_key[-8:])[0]
             return began
         return latest
 
@@ -142,7 +227,7 @@ class VersionRows:
             return None if kind else Version(row[_HEAD:], began, None)
         if time < self.observed - self._retention or time < 0:
             return None
-        below = self._first_at_or_before(_HISTORY + key, time)
+        below = self._at_or_before(key, time)
         if below is None:
             return None
         began, row = below
@@ -163,24 +248,23 @@ class VersionRows:
         latest = self.latest(key)
         if latest is None:
             return None, None, None
-        history = _HISTORY + key
-        if latest.timestamp <= time:
-            before = self._version(self._first_at_or_before(history, MAX_TIME))
-            return (latest, None, None) if latest.timestamp < time else (before, latest, None)
-        below = self._version(self._first_at_or_before(history, time))
+        if latest.timestamp < time:
+            return latest, None, None
+        if latest.timestamp == time:
+            return self._version(self._at_or_before(key, time - 1)), latest, None
+        below = self._version(self._at_or_before(key, time))
         if below is None:
-            end = self._first_after(history, time, latest.timestamp)
-            return None, None, self._beginning(history, end, latest)
-        next_one = self._beginning(history, below.valid_to, latest)
+            return None, None, self._beginning(key, self._first_after(key, time, latest.timestamp), latest)
+        following = self._beginning(key, below.valid_to, latest)
         if below.timestamp < time:
-            return below, None, next_one
-        return (self._version(self._first_at_or_before(history, time - 1)) if time else None), below, next_one
+            return below, None, following
+        return self._version(self._at_or_before(key, time - 1)), below, following
 
-    def _beginning(self, history: bytes, time: int | None, latest: Version) -> Version | None:
+    def _beginning(self, key: bytes, time: int | None, latest: Version) -> Version | None:
+        """Return the version that begins at a time."""
         if time is None or time == latest.timestamp:
             return latest
-        row = self._get(history + _u64.pack(_ONES - time))
-        return None if row is None else self._version((time, row))
+        return self._version(self._at_or_before(key, time))
 
     @staticmethod
     def _version(found: tuple[int, bytes] | None) -> Version | None:
@@ -204,7 +288,7 @@ class VersionRows:
         if reverse:
             older = self._keyspace.scan(from_newest, after(history))
             return _newest_first(newest, older, first)
-        below = self._first_at_or_before(history, first)
+        below = self._at_or_before(key, first)
         began = first if below is None else below[0]
         older = self._keyspace.scan(from_newest, history + _u64.pack(_ONES - began) + b"\0", reverse=True)
         return _oldest_first(newest, older, first)
@@ -228,20 +312,21 @@ class VersionRows:
         self._written = 0
 
     def _expire(self, cut: int, most: int) -> None:
-        """Delete versions that ended at `cut` or before, of the keys whose bucket lies wholly behind it."""
-        delete = self._keyspace.delete
-        for number, (expiry, _) in enumerate(self._keyspace.scan(_EXPIRY, _EXPIRY + _u64.pack((cut + 1) // self._bucket))):
+        """Delete versions that ended before `cut`, of the keys whose bucket lies wholly before it."""
+        write = self._write
+        for number, (expiry, _) in enumerate(self._keyspace.scan(_EXPIRY, _EXPIRY + _u64.pack(cut // self._bucket))):
             if number == most:
                 return
-            delete(expiry)
+            write(expiry, None)
             key = expiry[9:]
             latest = self.latest(key)
-            if latest is not None and latest.data is None and latest.timestamp <= cut:
-                delete(_LATEST + key)
+            if latest is not None and latest.data is None and latest.timestamp < cut:
+                self._keyspace.delete(_LATEST + key)
+                self._recent.chains.pop(key, None)
             history = _HISTORY + key
             for dead, row in self._keyspace.scan(history + _u64.pack(_ONES - cut), after(history)):
-                if _u64.unpack_from(row, 1)[0] <= cut:
-                    delete(dead)
+                if _head.unpack_from(row)[1] < cut:
+                    write(dead, None)
 
 
 def _newest_first(newest: list[Version], older: Iterator[tuple[bytes, bytes]], first: int) -> Iterator[Version]:

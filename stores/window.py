@@ -20,10 +20,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, Generic, overload
 
 from raystreams.stores.iterators import StoreIterator
-from raystreams.stores.keys import after, skip_key
+from raystreams.stores.keys import after
 from raystreams.stores.keyvalue import decode_timestamped, key_bounds
 from raystreams.stores.protocols import Keyspace
-from raystreams.stores.segments import TIME_INDEX, Segments
+from raystreams.stores.segments import Segments
 from raystreams.stores.serdes import KeySerde, ValueSerde
 from raystreams.stores.values import MAX_TIME, Time, ValueAndTimestamp, Windowed, to_milliseconds
 from typing_extensions import TypeVar
@@ -80,10 +80,11 @@ class WindowReader(Generic[K, R]):
         segments = self._segments
         if start < segments.live or start < 0:
             return None
-        row = b"%b%b%b" % (segments.of(start), encoded, _u64.pack(start))
+        time = _u64.pack(start)
         if self._retain_duplicates:
-            return next((self._decode(data) for _, data in self._keyspace.scan(row, after(row))), None)
-        data = self._get(row)
+            rows = segments.rows_of_key(start, start, encoded, time, _u64.pack(start + 1))
+            return next((self._decode(data) for _, data in rows), None)
+        data = self._get(b"%b%b%b" % (segments.of(start), encoded, time))
         return None if data is None else self._decode(data)
 
     def backward_fetch(self, key: K, start: Time, end: Time) -> StoreIterator[tuple[int, R]]:
@@ -95,14 +96,13 @@ class WindowReader(Generic[K, R]):
         return self._iterator(rows)
 
     def _rows_of_key(self, key: bytes, first: int, last: int, reverse: bool) -> Iterator[tuple[int, R]]:
-        decode, scan, start_of = self._decode, self._keyspace.scan, _u64.unpack_from
+        decode, start_of = self._decode, _u64.unpack_from
         first, last = max(first, self._segments.live, 0), min(last, MAX_TIME)
-        below, above = _u64.pack(first), _u64.pack(max(last, 0) + 1)
-        for segment in self._segments.between(first, last, reverse=reverse):
-            prefix = segment + key
-            at = len(prefix)
-            for row, data in scan(prefix + below, prefix + above, reverse=reverse):
-                yield start_of(row, at)[0], decode(data)
+        if first > last:
+            return
+        rows = self._segments.rows_of_key(first, last, key, _u64.pack(first), _u64.pack(last + 1), reverse=reverse)
+        for rest, data in rows:
+            yield start_of(rest)[0], decode(data)
 
     def fetch_range(self, first: K | None, last: K | None, start: Time, end: Time) -> StoreIterator[tuple[Windowed[K], R]]:
         """Iterate over `(Windowed, value)` of the keys from `first` to `last`; None leaves a side open."""
@@ -165,15 +165,8 @@ class WindowReader(Generic[K, R]):
                     yield self._windowed(key, start), decode(data)
 
     def _rows_by_time(self, first: int, last: int, reverse: bool) -> Iterator[tuple[Windowed[K], R]]:
-        first, last = max(first, self._segments.live, 0), min(last, MAX_TIME)
-        if first > last:
-            return
-        index = self._keyspace.scan(TIME_INDEX + _u64.pack(first), TIME_INDEX + _u64.pack(last + 1), reverse=reverse)
-        for row, _ in index:
-            start = _u64.unpack_from(row, 1)[0]
-            end = skip_key(row, 9)
-            key = row[9:end]
-            data = self._get(b"%b%b%b%b" % (self._segments.of(start), key, row[1:9], row[end:]))
+        for start, key, rest in self._segments.by_time(first, last, reverse=reverse):
+            data = self._segments.row(start, key, rest)
             if data is not None:  # else deleted since the scan began
                 yield self._windowed(key, start), self._decode(data)
 
@@ -199,23 +192,12 @@ class _Windows(WindowReader[K, R]):
             raise ValueError(f"a window of store {self.name!r} starts at {start}, before the epoch")
         if not segments.observe(start):
             return
-        time = _u64.pack(start)
-        row = b"%b%b%b" % (segments.of(start), key, time)
-        arrival = b""
+        rest = _u64.pack(start)
         if self._retain_duplicates:
             if data is None:
                 return
-            arrival = _u64.pack(segments.next_sequence())
-            row += arrival
-        keyspace = self._keyspace
-        if data is None:
-            keyspace.delete(row)
-            if self._time_first:
-                keyspace.delete(TIME_INDEX + time + key)
-            return
-        keyspace.put(row, data)
-        if self._time_first:
-            keyspace.put(b"T%b%b%b" % (time, key, arrival), b"")
+            rest += _u64.pack(segments.next_sequence())
+        segments.write(start, key, rest, data)
 
 
 class WindowStore(_Windows[K, V]):
@@ -225,7 +207,9 @@ class WindowStore(_Windows[K, V]):
         self, keyspace: Keyspace, key: KeySerde[K], value: ValueSerde[V], *,
         retention: int, size: int, segment_interval: int, retain_duplicates: bool = False, time_first: bool = False,
     ) -> None:  # fmt: skip
-        segments = Segments(keyspace, retention, segment_interval, margin=int(time_first), indexed=time_first)
+        segments = Segments(
+            keyspace, retention, segment_interval, margin=int(time_first), indexed=time_first, got=not retain_duplicates
+        )
         super().__init__(
             segments, keyspace, key, value.decode,
             size=size, retain_duplicates=retain_duplicates, time_first=time_first,
@@ -247,7 +231,9 @@ class TimestampedWindowStore(_Windows[K, ValueAndTimestamp[V]]):
         self, keyspace: Keyspace, key: KeySerde[K], value: ValueSerde[V], *,
         retention: int, size: int, segment_interval: int, retain_duplicates: bool = False, time_first: bool = False,
     ) -> None:  # fmt: skip
-        segments = Segments(keyspace, retention, segment_interval, margin=int(time_first), indexed=time_first)
+        segments = Segments(
+            keyspace, retention, segment_interval, margin=int(time_first), indexed=time_first, got=not retain_duplicates
+        )
         super().__init__(
             segments, keyspace, key, decode_timestamped(value),
             size=size, retain_duplicates=retain_duplicates, time_first=time_first,

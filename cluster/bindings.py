@@ -19,8 +19,9 @@ from raystreams.operators.options import DeadLetter, OnError, Topic
 
 AnySource = Source[Any, Any]
 AnySink = Sink[Any, Any]
-Sources = Mapping[str | Topic[Any, Any], AnySource]
-Sinks = Mapping[str | Topic[Any, Any], AnySink | Sequence[AnySink]]
+Sources = Mapping[Any, AnySource]
+"""By topic, or by its name."""
+Sinks = Mapping[Any, AnySink | Sequence[AnySink]]
 
 
 @dataclass(frozen=True, slots=True)

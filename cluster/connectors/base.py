@@ -174,6 +174,37 @@ def reading_of(source: Source[Any, Any]) -> Reading:
     )
 
 
+class ReadAs:
+    """A source whose records are taken as a job file says, since its own class has no such settings."""
+
+    def __init__(self, source: Source[Any, Any], **settings: Any) -> None:
+        self.source, self.settings = source, settings
+        self.disorder: Duration = settings.get("disorder", 0)
+        self.idle_after: Duration | None = settings.get("idle_after")
+        self.partitioned: bool = settings.get("partitioned", False)
+        self.on_error: OnError | None = settings.get("on_error")
+        self.timestamp: Any = getattr(source, "timestamp", "")
+
+    def splits(self) -> Sequence[str]:
+        """Return the source's splits."""
+        return self.source.splits()
+
+    def read(
+        self, split: str, position: Position | None
+    ) -> Iterator[Sequence[SourceRecord[Any, Any] | BadRow] | ColumnBatch | Wait]:
+        """Read the source."""
+        return self.source.read(split, position)
+
+    def size(self, split: str) -> int | None:
+        """Return the size of a split, if the source knows it."""
+        return self.source.size(split) if isinstance(self.source, SizedSource) else None
+
+    def for_topic(self, topic: Topic[Any, Any]) -> ReadAs:
+        """Return this, reading as the topic's types if the source can."""
+        typed = self.source.for_topic(topic) if isinstance(self.source, TypedSource) else self.source
+        return ReadAs(typed, **self.settings)
+
+
 class RecordColumns(Sequence[Record[K_co, V_co]]):
     """Records as columns: a `Record` is made when one is asked for. `headers` None: no record has any."""
 

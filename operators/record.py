@@ -17,6 +17,8 @@ from typing_extensions import TypeVar
 
 K_co = TypeVar("K_co", covariant=True, default=Any)
 V_co = TypeVar("V_co", covariant=True, default=Any)
+K = TypeVar("K")
+V = TypeVar("V")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -42,6 +44,22 @@ class Record(msgspec.Struct, Generic[K_co, V_co], frozen=True):
     def time(self) -> datetime:
         """The timestamp as an aware datetime (UTC)."""
         return _EPOCH + timedelta(milliseconds=self.timestamp)
+
+    def with_key(self, key: K) -> Record[K, V_co]:
+        """This record under another key."""
+        return Record(key, self.value, self.timestamp, self.headers)
+
+    def with_value(self, value: V) -> Record[K_co, V]:
+        """This record with another value."""
+        return Record(self.key, value, self.timestamp, self.headers)
+
+    def with_timestamp(self, timestamp: int) -> Record[K_co, V_co]:
+        """This record at another time."""
+        return Record(self.key, self.value, timestamp, self.headers)
+
+    def with_headers(self, headers: Headers) -> Record[K_co, V_co]:
+        """This record with other headers."""
+        return Record(self.key, self.value, self.timestamp, headers)
 
 
 class Change(msgspec.Struct, frozen=True, gc=False):

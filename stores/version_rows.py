@@ -40,8 +40,11 @@ _ONES = 2**64 - 1
 _head = struct.Struct(">BQ")
 _u64 = struct.Struct(">Q")
 
-_RECENT_VERSIONS, _RECENT_ROWS = 8, 100_000
-"""How many versions of a key are kept in memory after a read (up to twice as many after puts), and of all keys together."""
+_RECENT_VERSIONS = 8
+"""How many versions of a key are kept in memory after a read; up to twice as many after puts."""
+
+_ROW_SIZE = 250
+"""About what such a version takes; all of them together take what the keyspace allows for a cache."""
 
 _NOTHING_BEFORE = (-1, b"")
 """Begins what is kept of a key of which all rows are kept."""
@@ -61,11 +64,12 @@ class Version(NamedTuple):
 class _Recent:
     """The newest H rows of some keys as `(began, row)`, oldest first: all that began at the first of them or later."""
 
-    __slots__ = ("_rows", "chains")
+    __slots__ = ("_most", "_rows", "chains")
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
         self.chains: dict[bytes, list[tuple[int, bytes]]] = {}
         self._rows = 0
+        self._most = most
 
     def add(self, key: bytes, began: int, row: bytes) -> None:
         """Take notice that the latest version became history."""
@@ -87,7 +91,7 @@ class _Recent:
 
     def _count(self, rows: int) -> None:
         self._rows += rows
-        if self._rows > _RECENT_ROWS:
+        if self._rows > self._most:
             self.chains.clear()
             self._rows = 0
 
@@ -114,7 +118,7 @@ class VersionRows:
         self._keyspace = keyspace
         self._retention, self._bucket = retention, bucket
         self._get, self._put, self._write = keyspace.get, keyspace.put, keyspace.write
-        self._recent = _Recent()
+        self._recent = _Recent((keyspace.cache_bytes or 1 << 20) // _ROW_SIZE)
         noted = keyspace.get(META)
         self.observed = -1 if noted is None else _u64.unpack(noted)[0]
         self._noted = self.observed

@@ -1,0 +1,27 @@
+"""`home(builder)` opens a store in each kind of home; a test that uses it runs once a kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from raystreams.stores.builders import StoreBuilder
+
+from tests.stores.homes import KINDS, Home, make_home
+
+MakeHome = Callable[[StoreBuilder[Any]], Home]
+
+
+@pytest.fixture(params=KINDS)
+def home(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MakeHome]:
+    homes: list[Home] = []
+
+    def make(builder: StoreBuilder[Any]) -> Home:
+        homes.append(make_home(request.param, builder, tmp_path / str(len(homes))))
+        return homes[-1]
+
+    yield make
+    for made in homes:
+        made.close()

@@ -160,6 +160,15 @@ class GraphDraft:
         )
         return source
 
+    def shared_repartition(self, parent: str, key: KeySerde, value: Serde[Any]) -> str:
+        """The repartition that is named after its parent, made once; it burns its numbers each time, as Kafka's does."""
+        source = f"{parent}-repartition-source"
+        if source not in self.nodes:
+            return self.repartition(parent, parent, key, value)
+        for _ in range(3):
+            self.number()
+        return source
+
     def _tolerant_below(self, name: str) -> bool:
         reached = {name}
         for node in self.nodes.values():

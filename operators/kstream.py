@@ -256,9 +256,12 @@ class KStream(StreamJoins[K, V], Generic[K, V]):
         *,
         key_changed: bool = False,
         stores: Sequence[str] = (),
+        tolerates_null_keys: bool = False,
     ) -> KStream[Any, Any]:
         node = self._draft.named(prefix, name)
-        self._draft.add(node, lambda: operator, [self._node], on_error=on_error, stores=stores)
+        self._draft.add(
+            node, lambda: operator, [self._node], on_error=on_error, stores=stores, tolerates_null_keys=tolerates_null_keys
+        )
         key, value = serdes or (self._key, self._value)
         return KStream(self._draft, node, key, value, key_changed=key_changed or self._key_changed)
 
@@ -269,8 +272,14 @@ class KStream(StreamJoins[K, V], Generic[K, V]):
         return self._below("KSTREAM-FILTER-", name, stateless.Filter(predicate=predicate, keep=keep), on_error)
 
     def _keyed(self, base: str) -> KStream[K, V]:
-        """This stream where its keys belong: itself, or behind a repartition named after `base` if the key was changed."""
+        """This stream where its keys belong: itself, or behind a repartition named after `base` if the key was changed.
+
+        Joins without a name name it after this stream, and share it.
+        """
         if not self._key_changed:
             return self
-        node = self._draft.repartition(self._node, base, self._key, self._value)
+        if base == self._node:
+            node = self._draft.shared_repartition(self._node, self._key, self._value)
+        else:
+            node = self._draft.repartition(self._node, base, self._key, self._value)
         return KStream(self._draft, node, self._key, self._value)

@@ -176,7 +176,8 @@ class KTable(Generic[K, V]):
         on_error: OnError | None = None,
     ) -> KTable[Any, Any]:
         from raystreams.operators.foreign_key_join import add_foreign_key_join
-        from raystreams.operators.table_table_join import TableJoin, add_many_table_join, add_table_join
+        from raystreams.operators.table_many_join import add_many_table_join
+        from raystreams.operators.table_table_join import TableJoin, add_table_join
 
         others = list(other) if isinstance(other, (list, tuple)) else [other]
         for table in others:

@@ -45,7 +45,8 @@ class _Versioned:
 
     def __init__(self, store: VersionedStore[Any, Any]) -> None:
         # A VersionedRecord has a value and a timestamp, which is all that a look-up reads.
-        self._store, self.get = store, store.get
+        self.get: Any = store.get
+        self._store = store
 
     def get_as_of(self, key: Any, timestamp: int) -> Any:
         return self._store.get(key, as_of=timestamp)

@@ -1,0 +1,113 @@
+"""The join of a stream with a table on the same key: inner and left (spec-joins 5).
+
+Only stream records give outputs, at most one each, with the record's own key, time and headers; what the table does later
+changes nothing that was given out. The row is the latest one, or, of a versioned table, the one that was valid at the record's
+time (included). Older than the table's history is no match, unless the latest row was valid then already.
+
+    null value   dropped, "null value"
+    null key     inner: dropped, "null key"; left: J(v, None) at once
+    no match     inner: nothing, not counted; left: J(v, None)
+
+With a grace period (KIP-923) a record waits for late rows of a versioned table: see `grace_buffer.py`. A null key has no row to
+wait for. Whether the look-up is as of a time is what the table's view says: a filter or map without a store of its own is as
+versioned as the table above it, the result of a join is not.
+
+Where the stream's key was changed, its records are routed first; for a left join those without a key stay where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from raystreams.operators.execution import NodeRuntime
+from raystreams.operators.grace_buffer import checked_grace, grace_buffer, waiting
+from raystreams.operators.hints import value_of
+from raystreams.operators.record import Headers, Process
+from raystreams.stores.serdes import KeySerde, Serde
+
+if TYPE_CHECKING:
+    from raystreams.operators.kstream import KStream
+    from raystreams.operators.kstream_joins import StreamJoin
+    from raystreams.operators.ktable import KTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamTableJoin:
+    """Joins each record with its key's row. `buffer` is where records wait if there is a `grace`."""
+
+    table: str
+    joiner: Callable[..., Any]
+    with_key: bool
+    left: bool
+    buffer: str | None
+    grace: int | None
+    key: KeySerde
+    value: Serde[Any]
+
+    def start(self, node: NodeRuntime) -> Process:
+        forward, failed, drop, view = node.forward, node.failed, node.drop, node.view(self.table)
+        versioned, get, get_as_of = view.versioned, view.get, view.get_as_of
+        joiner, with_key, left = self.joiner, self.with_key, self.left
+
+        def join(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            try:
+                row = None if key is None else get_as_of(key, timestamp) if versioned else get(key)
+                if row is not None:
+                    other = row.value
+                elif left:
+                    other = None
+                else:
+                    return
+                result = joiner(key, value, other) if with_key else joiner(value, other)
+            except Exception as error:
+                return failed(error, key, value, timestamp, headers)
+            forward(key, result, timestamp, headers)
+
+        wait: Process = join
+        if self.buffer is not None and self.grace is not None:
+            wait = waiting(node, self.buffer, self.grace, self.key, self.value, join)
+
+        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if value is None:
+                drop("null value")
+            elif key is not None:
+                wait(key, value, timestamp, headers)
+            elif left:
+                join(key, value, timestamp, headers)
+            else:
+                drop("null key")
+
+        return process
+
+
+def add_stream_table_join(
+    stream: KStream[Any, Any], table: KTable[Any, Any], join: StreamJoin
+) -> KStream[Any, Any]:
+    """`KStream.join` and `left_join` with a table."""
+    from raystreams.operators.kstream import KStream
+
+    draft = stream._draft
+    if table._draft is not draft:
+        raise ValueError("the stream and the table must come from the same StreamsBuilder")
+    grace = checked_grace(table, join.joined)
+    keyed = stream._keyed(join.name or stream._node)
+    node = draft.named("KSTREAM-LEFTJOIN-" if join.left else "KSTREAM-JOIN-", join.name)
+    table._table.materialize()
+    buffer = None
+    if grace is not None:
+        buffer = draft.add_store(grace_buffer(draft.store_of(node, "-Buffer", join.name)))
+    operator = StreamTableJoin(
+        table=table._node, joiner=join.joiner, with_key=join.with_key, left=join.left, buffer=buffer, grace=grace,
+        key=keyed._key, value=keyed._value,
+    )  # fmt: skip
+    draft.add(
+        node,
+        lambda: operator,
+        [keyed._node],
+        stores=[table._table] if buffer is None else [table._table, buffer],
+        on_error=join.on_error,
+        tolerates_null_keys=join.left,
+    )
+    return KStream(draft, node, keyed._key, value_of(join.joiner, join.value))

@@ -20,11 +20,15 @@ from raystreams.operators.execution import NodeRuntime
 from raystreams.operators.hints import check_function
 from raystreams.operators.record import Headers, Process
 from raystreams.stores.builders import Stores
-from raystreams.stores.serdes import KeySerde
+from raystreams.stores.serdes import KeySerde, key_serde
 from raystreams.stores.values import Duration, duration_milliseconds
 
 if TYPE_CHECKING:
     from raystreams.operators.kstream import KStream
+
+
+_NULL = b""
+"""In place of a null key; no encoded key is empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +49,7 @@ class Deduplicate:
             try:
                 id = id_of(key, value)
                 if id is not None:
-                    event = (b"" if key is None else encode(key), id)
+                    event = (_NULL if key is None else encode(key), id)
                     with fetch(event, timestamp - within + 1, timestamp + within - 1) as times:
                         repeated = next(times, None) is not None
                     put(event, True, timestamp)
@@ -71,8 +75,18 @@ def deduplicate(
     draft = stream._draft
     node = draft.named("KSTREAM-DEDUPLICATE-", name)
     store = draft.store_of(node, "-seen", name)
-    draft.add_store(Stores.window(store, retention=2 * time, size=1, value=bool))
+    draft.add_store(Stores.window(store, retention=2 * time, size=1, key=_event_serde(stream._key), value=bool))
     keyed = stream._keyed(node)
     operator = Deduplicate(id=id, within=time, store=store, key=stream._key)
     draft.add(node, lambda: operator, [keyed._node], stores=[store], tolerates_null_keys=True)
     return KStream(draft, node, stream._key, stream._value)
+
+
+def _event_serde(key: KeySerde) -> KeySerde:
+    """Keys (bytes of the record's key, id), which live where the record's key does."""
+    plain = key_serde(None)
+
+    def partition_bytes(event: tuple[bytes, Any]) -> bytes:
+        return key.partition_bytes(key.decode(event[0])) if event[0] != _NULL else _NULL
+
+    return KeySerde(plain.encode, plain.decode, plain.prefix, partition_bytes, plain.description)

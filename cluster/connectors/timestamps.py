@@ -114,11 +114,9 @@ class TimeColumn:
     def _number(self, number: int | float | Decimal) -> int:
         if isinstance(number, int):
             milliseconds = number * 1000 // self._per_second
-        elif isinstance(number, Decimal):
-            milliseconds = math.floor(number * 1000 / self._per_second)
         elif math.isfinite(number):
-            # A float second is exact to the microsecond in our time: 1.001 s is 1001 ms, not 1000.
-            milliseconds = math.floor(round(number * 1000 / self._per_second, 3))
+            # As it is written: 1.001 s is 1001 ms, while the float times 1000 would be cut to 1000.
+            milliseconds = math.floor(Decimal(str(number)) * 1000 / self._per_second)
         else:
             raise RowError(f"column {self._column!r} has {number!r}, which is no timestamp")
         try:

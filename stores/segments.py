@@ -160,7 +160,7 @@ class Segments:
 
     def by_time(self, first: int, last: int, *, reverse: bool = False) -> Iterator[tuple[int, bytes, bytes]]:
         """Yield `(time, key, rest)` of the rows from one time to another, by time, then by key."""
-        first, last = max(first, self.live, 0), min(last, MAX_TIME)
+        last = min(last, MAX_TIME)
         if first <= last:
             index = self._keyspace.scan(TIME_INDEX + _u64(first), TIME_INDEX + _u64(last + 1), reverse=reverse)
             for row, _ in index:

@@ -8,7 +8,8 @@
 `earliest_end` on, as a session that ends much later may have begun early enough.
 
 One key: by end, then by start. Several: segment by segment, in one by key, end, start. Backward forms are exact mirrors. A
-session that ends at the largest end so far less the retention, or before, is not shown and not taken.
+session that ends at the largest end so far less the retention, or before, is not shown and not taken. Iterators fix that when
+they are made, and look at rows at their first step.
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ class SessionStore(Generic[K, V]):
 
     def find_ended(self, earliest_end: Time, latest_end: Time) -> StoreIterator[tuple[Windowed[K], V]]:
         """Iterate over the sessions of all keys that end from `earliest_end` to `latest_end`, both included."""
-        first, last = to_milliseconds(earliest_end), to_milliseconds(latest_end)
+        first, last = max(to_milliseconds(earliest_end), self._segments.live, 0), to_milliseconds(latest_end)
         rows = self._rows_of_range(b"", None, first, last, MAX_TIME, False)
         return self._iterator(rows)
 
@@ -136,19 +137,21 @@ class SessionStore(Generic[K, V]):
         """Iterate over the same sessions as `find_ended`, by end, key and start; only of a `time_first` store."""
         if not self._time_first:
             raise ValueError(f"store {self.name!r} has no index by time: build it with time_first=True")
-        return self._iterator(self._rows_by_end(to_milliseconds(first), to_milliseconds(last)))
+        earliest = max(to_milliseconds(first), self._segments.live, 0)
+        return self._iterator(self._rows_by_end(earliest, to_milliseconds(last)))
 
     def _find(
         self, key: K, earliest_end: Time, latest_start: Time, reverse: bool
     ) -> StoreIterator[tuple[Windowed[K], V]]:
         encoded = self._encode_key(key)
-        earliest, latest = to_milliseconds(earliest_end), to_milliseconds(latest_start)
-        return self._iterator(self._rows_of_key(key, encoded, earliest, latest, reverse))
+        earliest = max(to_milliseconds(earliest_end), self._segments.live, 0)
+        return self._iterator(self._rows_of_key(key, encoded, earliest, to_milliseconds(latest_start), reverse))
 
     def _find_range(
         self, first: K | None, last: K | None, earliest_end: Time, latest_start: Time, reverse: bool
     ) -> StoreIterator[tuple[Windowed[K], V]]:
-        earliest, latest = to_milliseconds(earliest_end), to_milliseconds(latest_start)
+        earliest = max(to_milliseconds(earliest_end), self._segments.live, 0)
+        latest = to_milliseconds(latest_start)
         bounds = key_bounds(self._key, first, last, self.name)
         if bounds is None:
             return self._iterator(iter(()))
@@ -158,8 +161,8 @@ class SessionStore(Generic[K, V]):
         self, key: K, encoded: bytes, earliest_end: int, latest_start: int, reverse: bool
     ) -> Iterator[tuple[Windowed[K], V]]:
         decode = self._decode
-        first = max(earliest_end, self._segments.live, 0)
-        for rest, data in self._segments.rows_of_key(first, MAX_TIME, encoded, _u64(first), b"\xff", reverse=reverse):
+        rows = self._segments.rows_of_key(earliest_end, MAX_TIME, encoded, _u64(earliest_end), b"\xff", reverse=reverse)
+        for rest, data in rows:
             end, start = _times(rest)
             if start <= latest_start:
                 yield Windowed(key, start, end), decode(data)
@@ -168,12 +171,11 @@ class SessionStore(Generic[K, V]):
         self, low: bytes, high: bytes | None, earliest_end: int, latest_end: int, latest_start: int, reverse: bool
     ) -> Iterator[tuple[Windowed[K], V]]:
         decode, scan, segments = self._decode, self._keyspace.scan, self._segments
-        first = max(earliest_end, segments.live, 0)
-        for segment in segments.between(first, latest_end, reverse=reverse):
+        for segment in segments.between(earliest_end, latest_end, reverse=reverse):
             stop = after(segment) if high is None else segment + high + b"\xff"
             for row, data in scan(segment + low, stop, reverse=reverse):
                 end, start = _times(row, len(row) - 16)
-                if first <= end <= latest_end and start <= latest_start:
+                if earliest_end <= end <= latest_end and start <= latest_start:
                     yield Windowed(self._key.decode(row[9:-16]), start, end), decode(data)
 
     def _rows_by_end(self, first: int, last: int) -> Iterator[tuple[Windowed[K], V]]:

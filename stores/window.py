@@ -10,7 +10,8 @@ by key, then by time; with `time_first` by time, then key. Each backward form is
 A window that starts at the largest start so far less the retention, or before, is not shown and not taken; a `time_first`
 store shows one millisecond more, as otherwise a window whose retention is its size would be gone when it closes.
 
-Iterators look at the store at their first step, not when they are made: what was put in between is seen (vector W27).
+Iterators fix the oldest window that they show when they are made, and look at rows at their first step: what was put in
+between is seen (vectors W26, W27).
 """
 
 from __future__ import annotations
@@ -92,12 +93,11 @@ class WindowReader(Generic[K, R]):
         return self._fetch(key, start, end, True)
 
     def _fetch(self, key: K, start: Time, end: Time, reverse: bool) -> StoreIterator[tuple[int, R]]:
-        rows = self._rows_of_key(self._encode_key(key), to_milliseconds(start), to_milliseconds(end), reverse)
-        return self._iterator(rows)
+        first = max(to_milliseconds(start), self._segments.live, 0)
+        return self._iterator(self._rows_of_key(self._encode_key(key), first, to_milliseconds(end), reverse))
 
     def _rows_of_key(self, key: bytes, first: int, last: int, reverse: bool) -> Iterator[tuple[int, R]]:
         decode, start_of = self._decode, _u64.unpack_from
-        first, last = max(first, self._segments.live, 0), min(last, MAX_TIME)
         if first > last:
             return
         rows = self._segments.rows_of_key(first, last, key, _u64.pack(first), _u64.pack(last + 1), reverse=reverse)
@@ -137,7 +137,7 @@ class WindowReader(Generic[K, R]):
         return self._fetch_all(start, end, False)
 
     def _fetch_all(self, start: Time, end: Time, reverse: bool) -> StoreIterator[tuple[Windowed[K], R]]:
-        first, last = to_milliseconds(start), to_milliseconds(end)
+        first, last = max(to_milliseconds(start), self._segments.live, 0), to_milliseconds(end)
         if self._time_first:
             return self._iterator(self._rows_by_time(first, last, reverse))
         return self._iterator(self._rows_of_range(b"", None, first, last, reverse))
@@ -149,14 +149,13 @@ class WindowReader(Generic[K, R]):
         if bounds is None:
             return self._iterator(iter(()))
         low, high = bounds
-        times = to_milliseconds(start), to_milliseconds(end)
-        return self._iterator(self._rows_of_range(low or b"", high, *times, reverse))
+        earliest = max(to_milliseconds(start), self._segments.live, 0)
+        return self._iterator(self._rows_of_range(low or b"", high, earliest, to_milliseconds(end), reverse))
 
     def _rows_of_range(
         self, low: bytes, high: bytes | None, first: int, last: int, reverse: bool
     ) -> Iterator[tuple[Windowed[K], R]]:
         decode, scan = self._decode, self._keyspace.scan
-        first = max(first, self._segments.live, 0)
         for segment in self._segments.between(first, last, reverse=reverse):
             stop = after(segment) if high is None else segment + high + b"\xff"
             for row, data in scan(segment + low, stop, reverse=reverse):

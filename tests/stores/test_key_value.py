@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-
 from raystreams.stores.builders import Stores
 from raystreams.stores.errors import ClosedStoreError
 from raystreams.stores.serdes import Serde
 from raystreams.stores.values import ValueAndTimestamp
+
 from tests.stores.conftest import MakeHome
 from tests.stores.homes import Home, listed
 

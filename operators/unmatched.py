@@ -94,9 +94,8 @@ class UnmatchedRecords:
             self._let_out(closed, headers)
 
     def _let_out(self, up_to: tuple[int, int], headers: Headers) -> None:
-        delete, keys, values = self._buffer.delete_cell, self._keys, self._values
-        for time, side, key, payload in self._buffer.walk(up_to):
-            delete(time, side, key)
+        keys, values = self._keys, self._values
+        for time, side, key, payload in self._buffer.evict(up_to):
             self._give(side, keys[side].decode(key), values[side].decode(payload), time, headers)
 
     def _give(self, side: int, key: Any, value: Any, timestamp: int, headers: Headers) -> None:

@@ -235,13 +235,27 @@ class OuterJoinBuffer:
     def walk(self) -> Iterator[tuple[int, int, bytes, bytes]]:
         """Yield `(time, side, key, payload)` in this order, as the buffer is now; cells may be deleted meanwhile."""
         for row in merge(*(front.walk() for front in self._fronts), key=_by_time):
-            payloads = self._keyspace.get(row) or b""  # none if it was deleted since
-            time, side, key = _u64.unpack_from(row, 2)[0] - _SIGN, row[1], row[10:]
-            position = 0
-            while position < len(payloads):
-                start = position + 4
-                position = start + _u32.unpack_from(payloads, position)[0]
-                yield time, side, key, payloads[start:position]
+            yield from _cell(row, self._keyspace.get(row) or b"")  # none if it was deleted since
+
+    def evict(self, up_to: tuple[int, int]) -> Iterator[tuple[int, int, bytes, bytes]]:
+        """Take out the cells with a time up to that of their side, included, and yield as `walk` does.
+
+        A cell is gone when its first payload is yielded.
+        """
+        due = (front.due(last) for front, last in zip(self._fronts, up_to, strict=True))
+        for row in merge(*due, key=_by_time):
+            payloads = self._keyspace.swap(row, None)
+            self._fronts[row[1]].gone(row)
+            yield from _cell(row, payloads or b"")
+
+
+def _cell(row: bytes, payloads: bytes) -> Iterator[tuple[int, int, bytes, bytes]]:
+    time, side, key = _u64.unpack_from(row, 2)[0] - _SIGN, row[1], row[10:]
+    position = 0
+    while position < len(payloads):
+        start = position + 4
+        position = start + _u32.unpack_from(payloads, position)[0]
+        yield time, side, key, payloads[start:position]
 
 
 def _by_time(row: bytes) -> tuple[bytes, int]:

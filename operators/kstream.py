@@ -23,11 +23,15 @@ from typing_extensions import TypeVar
 if TYPE_CHECKING:
     from raystreams.operators.grouped import KGroupedStream
     from raystreams.operators.ktable import KTable
+    from raystreams.operators.processor import Processor
+    from raystreams.stores.builders import StoreBuilder
 
 K = TypeVar("K", default=Any)
 V = TypeVar("V", default=Any)
 K2 = TypeVar("K2")
 V2 = TypeVar("V2")
+KD = TypeVar("KD", default=Any)
+VD = TypeVar("VD", default=Any)
 
 
 class KStream(StreamJoins[K, V], Generic[K, V]):
@@ -209,14 +213,14 @@ class KStream(StreamJoins[K, V], Generic[K, V]):
 
     def process(
         self,
-        supplier: Callable[[], Any],
+        supplier: Callable[[], Processor[K, V]],
         *,
-        stores: Sequence[Any] = (),
-        key: Hint = None,
-        value: Hint = None,
+        stores: Sequence[str | StoreBuilder[Any] | Materialized[Any, Any]] = (),
+        key: type[KD] | Serde[KD] | None = None,
+        value: type[VD] | Serde[VD] | None = None,
         name: str | None = None,
         on_error: OnError | None = None,
-    ) -> KStream[Any, Any]:
+    ) -> KStream[KD, VD]:
         """Hand each record to a processor of the user's; it may forward any records (KIP-820)."""
         from raystreams.operators.processor import add_processor
 
@@ -224,13 +228,13 @@ class KStream(StreamJoins[K, V], Generic[K, V]):
 
     def process_values(
         self,
-        supplier: Callable[[], Any],
+        supplier: Callable[[], Processor[K, V]],
         *,
-        stores: Sequence[Any] = (),
-        value: Hint = None,
+        stores: Sequence[str | StoreBuilder[Any] | Materialized[Any, Any]] = (),
+        value: type[VD] | Serde[VD] | None = None,
         name: str | None = None,
         on_error: OnError | None = None,
-    ) -> KStream[K, Any]:
+    ) -> KStream[K, VD]:
         """As `process`, with a processor that can't change keys, so that nothing needs to be repartitioned after it."""
         from raystreams.operators.processor import add_processor
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from raystreams.operators.draft import GraphDraft
 from raystreams.operators.execution import NodeRuntime
@@ -30,9 +30,21 @@ from raystreams.operators.record import Headers, Process, Record
 from raystreams.stores.builders import StoreBuilder
 from raystreams.stores.errors import RaystreamsError
 from raystreams.stores.serdes import key_serde, value_serde
+from typing_extensions import TypeVar
 
 if TYPE_CHECKING:
     from raystreams.operators.kstream import KStream
+
+K_contra = TypeVar("K_contra", contravariant=True, default=Any)
+V_contra = TypeVar("V_contra", contravariant=True, default=Any)
+
+
+class Processor(Protocol[K_contra, V_contra]):
+    """What a processor has to have; `init(context)` and `close()` are called where there are any."""
+
+    def process(self, record: Record[K_contra, V_contra]) -> object:
+        """Take a record; what it returns is not looked at."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

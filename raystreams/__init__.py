@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from raystreams.operators.options import Suppressed as Suppressed
     from raystreams.operators.options import TableJoined as TableJoined
     from raystreams.operators.options import Topic as Topic
+    from raystreams.operators.processor import Processor as Processor
+    from raystreams.operators.processor_context import ProcessorContext as ProcessorContext
     from raystreams.operators.record import Record as Record
     from raystreams.operators.windows import JoinWindows as JoinWindows
     from raystreams.operators.windows import SessionWindows as SessionWindows
@@ -47,6 +49,8 @@ _HOMES = {
         "Consumed", "DeadLetter", "EmitStrategy", "Joined", "Materialized", "Produced", "Repartitioned", "StreamJoined",
         "Suppressed", "TableJoined", "Topic",
     ),
+    "operators.processor": ("Processor",),
+    "operators.processor_context": ("ProcessorContext",),
     "operators.record": ("Record",),
     "operators.windows": ("JoinWindows", "SessionWindows", "SlidingWindows", "TimeWindows", "UnlimitedWindows"),
     "stores.builders": ("Stores",),

@@ -88,6 +88,7 @@ class NodeRuntime:
         host = execution.host
         self.execution, self.node, self.host = execution, node, host
         self.name, self.partition, self.partitions = node.name, host.partition, host.partitions
+        self.counted_as = node.name
         self.sub_topology = execution.topology.sub_topology_of[node.name]
         self.children: dict[str, Process] = {}
         self.forward: Process = _nowhere
@@ -135,7 +136,8 @@ class NodeRuntime:
 
     def dropping_as(self, operator: str | None) -> Callable[[str], None]:
         """`drop`, under the name that the user gave to an operator of several nodes; None: under this node's own."""
-        name, drop = operator or self.name, self.host.drop
+        self.counted_as = name = operator or self.name
+        drop = self.host.drop
         return lambda reason: drop(name, reason)
 
     def wall_clock(self) -> int:
@@ -175,7 +177,7 @@ class NodeRuntime:
             raise error
         if self.on_error == "fail":
             raise self.error(error, key, timestamp) from error
-        self.drop("error")
+        self.host.drop(self.counted_as, "error")
         if isinstance(self.on_error, DeadLetter):
             cause = {"error": f"{type(error).__name__}: {error}".encode(), "operator": self.name.encode()}
             self.host.dead_letter(self.on_error.topic_name, key, value, timestamp, {**headers, **cause})

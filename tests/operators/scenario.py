@@ -76,6 +76,23 @@ def columns(text: str, column: int) -> list[tuple[str, str]]:
     return found
 
 
+def one_key(text: str, column: int) -> list[tuple[str, str]]:
+    """As `columns`, in the specification's short form: key k is left out, `·` is no output, `d` a drop."""
+    found = []
+    for given, wanted in columns(text, column):
+        topic, *words = given.split()
+        words = ["k", *words] if len(words) == 2 else words
+        outputs = [_short(word) for word in wanted.split()]
+        found.append((" ".join([topic, *words]), " ".join(outputs)))
+    return found
+
+
+def _short(word: str) -> str:
+    if word in ("·", "d"):
+        return "-" if word == "·" else "#dropped+1"
+    return word if ":" in word else f"k:{word}"
+
+
 def expected(text: str) -> tuple[list[Record[Any, Any]], int]:
     """The outputs and the number of drops that a cell says."""
     outputs, dropped = [], 0

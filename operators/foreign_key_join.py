@@ -28,7 +28,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from raystreams.operators.foreign_key_answer import FanOut, ResponseSink, SubscriptionAnswer, SubscriptionReceive
-from raystreams.operators.foreign_key_messages import KeyPartitioner, Response, Subscription, message_serde
+from raystreams.operators.foreign_key_messages import Response, Subscription, key_partitioner, message_serde, taking_key
 from raystreams.operators.foreign_key_resolve import Resolve
 from raystreams.operators.foreign_key_send import SubscriptionSend, SubscriptionSink
 from raystreams.operators.graph import Channel, ChannelSource
@@ -80,9 +80,9 @@ def add_foreign_key_join(
         f"{_JOIN}OUTPUT-STATE-STORE-", join.materialized.name if join.materialized is not None else None
     )
 
-    extractor = foreign_key if foreign_key_with_key else lambda _, value: foreign_key(value)
-    by_other = _partitioner(right, table_joined.other_partitioner if table_joined else None, "other_partitioner")
-    by_home = _partitioner(left, table_joined.partitioner if table_joined else None, "partitioner")
+    extractor = taking_key(foreign_key, with_key=foreign_key_with_key)
+    by_other = key_partitioner(table_joined, "other_partitioner", right._key)
+    by_home = key_partitioner(table_joined, "partitioner", left._key)
     is_left = join.kind == "left"
 
     draft.add(
@@ -144,7 +144,3 @@ def add_foreign_key_join(
     )  # fmt: skip
     value = value_of(join.joiner, join.value)
     return add_table(draft, resolve, result, result_store, join.materialized, left._key, value)
-
-
-def _partitioner(table: KTable[Any, Any], partitioner: Callable[..., Any] | None, what: str) -> KeyPartitioner | None:
-    return None if partitioner is None else KeyPartitioner(partitioner=partitioner, key=table._key, what=what)

@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import xxhash
+from raystreams.operators.options import TableJoined
 from raystreams.stores.errors import RaystreamsError
 from raystreams.stores.plain import decode_plain
 from raystreams.stores.serdes import KeySerde, Serde, partition_of, value_serde
@@ -114,6 +115,19 @@ def fingerprint(serde: Serde[Any]) -> Callable[[Any], bytes]:
     if decode is decode_plain:
         return lambda value: digest(encode(value))
     return lambda value: digest(encode(decode(encode(value))))
+
+
+def taking_key(extractor: Callable[..., Any], *, with_key: bool) -> Callable[[Any, Any], Any]:
+    """An extractor of foreign keys as one of (key, value), whichever it takes."""
+    return extractor if with_key else lambda key, value: extractor(value)
+
+
+def key_partitioner(
+    table_joined: TableJoined | None, what: Literal["partitioner", "other_partitioner"], key: KeySerde
+) -> KeyPartitioner | None:
+    """The partitioner that a TableJoined gives, None if it gives none."""
+    partitioner = None if table_joined is None else getattr(table_joined, what)
+    return None if partitioner is None else KeyPartitioner(partitioner=partitioner, key=key, what=what)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

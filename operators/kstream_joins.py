@@ -174,6 +174,8 @@ class StreamJoins(Generic[K, V]):
             return add_stream_global_join(self, other, selector, join)
         if not isinstance(other, KTable):
             raise TypeError(f"a stream is joined with a KStream, KTable or GlobalKTable, got {other!r}")
+        if other._draft is not self._draft:
+            raise ValueError("the stream and the table must come from the same StreamsBuilder")
         if key_selector is not None:
             raise ValueError("key_selector is for global tables; with a table say stream_foreign_key=lambda value: ...")
         self._only(join, "a stream and a table", joined=True)

@@ -15,52 +15,28 @@ from typing import Any
 
 from raystreams.operators.draft import GraphDraft
 from raystreams.operators.execution import NodeRuntime
+from raystreams.operators.grace_buffer import Waiting
 from raystreams.operators.record import Headers, Process
-from raystreams.operators.stored_record import packing
 from raystreams.stores.builders import time_ordered_buffer
 from raystreams.stores.serdes import KeySerde, Serde
-from raystreams.stores.values import MAX_TIME
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reorder:
     """Holds records back until nothing older than they are can be on time."""
 
-    store: str
-    grace: int
-    key: KeySerde
-    value: Serde[Any]
+    wait: Waiting
 
     def start(self, node: NodeRuntime) -> Process:
-        forward, drop, grace = node.forward, node.drop, self.grace
-        buffer, newest = node.store(self.store), node.cell("stream time", -1)
-        put, evict = buffer.put, buffer.evict
-        encode, decode = self.key.encode, self.key.decode
-        pack, unpack = packing(self.value)
-
-        def release(up_to: int) -> None:
-            for timestamp, key, payload in evict(up_to):
-                value, headers = unpack(payload)
-                forward(decode(key), value, timestamp, headers)
+        forward, drop = node.forward, node.drop
+        wait = self.wait.start(node, forward, lambda key, value, timestamp, headers: drop("late"))
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if key is None:
-                return forward(key, value, timestamp, headers)  # the table drops and counts it
-            now: int = newest.value
-            if timestamp < now - grace:
-                return drop("late")
-            put(timestamp, encode(key), pack(value, headers))
-            if timestamp > now:
-                newest.value = now = timestamp
-            release(now - grace)
+                forward(key, value, timestamp, headers)  # the table drops and counts it
+            else:
+                wait(key, value, timestamp, headers)
 
-        def time_passes(now: int) -> None:
-            if now > newest.value:
-                newest.value = now
-                release(now - grace)
-
-        node.when_time_passes(time_passes)
-        node.when_ended(lambda: release(MAX_TIME - 1))
         return process
 
 
@@ -73,5 +49,5 @@ def add_reorder(draft: GraphDraft, parent: str, node: str, grace: int, key: KeyS
         raise ValueError(f"grace must not be negative, got {grace} ms")
     store = draft.store_of(node, "-buffer", None if _GENERATED.search(node) else node)
     draft.add_store(time_ordered_buffer(store))
-    operator = Reorder(store=store, grace=grace, key=key, value=value)
+    operator = Reorder(wait=Waiting(store=store, grace=grace, key=key, value=value))
     return draft.add(node, lambda: operator, [parent], stores=[store])

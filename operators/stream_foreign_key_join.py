@@ -26,8 +26,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from raystreams.operators.execution import NodeRuntime
-from raystreams.operators.foreign_key_messages import IndexUpdate, KeyPartitioner, message_serde
-from raystreams.operators.grace_buffer import checked_grace, grace_buffer, history_retention, waiting
+from raystreams.operators.foreign_key_messages import IndexUpdate, key_partitioner, message_serde, taking_key
+from raystreams.operators.grace_buffer import Waiting, add_waiting, checked_grace, history_retention, joined_records
 from raystreams.operators.graph import Channel, ChannelSink, ChannelSource
 from raystreams.operators.hints import value_of
 from raystreams.operators.record import Headers, Process
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexJoin:
-    """Joins each stream record with the index. `buffer` is where records wait if there is a `grace`."""
+    """Joins each stream record with the index."""
 
     store: str
     versioned: bool
@@ -51,13 +51,11 @@ class IndexJoin:
     with_key: bool
     left: bool
     key: KeySerde
-    value: Serde[Any]
     row: Serde[Any]
-    buffer: str | None
-    grace: int | None
+    wait: Waiting | None
 
     def start(self, node: NodeRuntime) -> Process:
-        forward, failed, drop = node.forward, node.failed, node.drop
+        forward, failed = node.forward, node.failed
         versioned, scan, encode, decode_row = self.versioned, node.store(self.store).scan, self.key.encode, self.row.decode
         joiner, with_key, left = self.joiner, self.with_key, self.left
 
@@ -75,21 +73,7 @@ class IndexJoin:
             for result in results:
                 forward(key, result, timestamp, headers)
 
-        wait: Process = join
-        if self.buffer is not None and self.grace is not None:
-            wait = waiting(node, self.buffer, self.grace, self.key, self.value, join)
-
-        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            if value is None:
-                drop("null value")
-            elif key is not None:
-                wait(key, value, timestamp, headers)
-            elif left:
-                join(key, value, timestamp, headers)
-            else:
-                drop("null key")
-
-        return process
+        return joined_records(node, join, self.wait, left=left)
 
 
 def add_table_foreign_key_join(
@@ -99,17 +83,13 @@ def add_table_foreign_key_join(
     from raystreams.operators.kstream import KStream
 
     draft = stream._draft
-    if table._draft is not draft:
-        raise ValueError("the stream and the table must come from the same StreamsBuilder")
     grace = checked_grace(table, join.joined)
     node = draft.named("KSTREAM-FK-LEFTJOIN-" if join.left else "KSTREAM-FK-JOIN-", join.name)
     send, topic = f"{node}-index-registration-processor", f"{node}-index-registration-topic"
     source, receive = f"{node}-index-registration-source", f"{node}-index-receive"
-    foreign_key = extractor if join.foreign_key_with_key else lambda _, value: extractor(value)
+    foreign_key = taking_key(extractor, with_key=join.foreign_key_with_key)
     index = draft.store_of(node, "-index-store", join.name)
-    by_key = None
-    if join.table_joined is not None and join.table_joined.partitioner is not None:
-        by_key = KeyPartitioner(partitioner=join.table_joined.partitioner, key=stream._key, what="partitioner")
+    by_key = key_partitioner(join.table_joined, "partitioner", stream._key)
 
     table._table.enable_old()
     versioned = table._table.versioned
@@ -144,19 +124,17 @@ def add_table_foreign_key_join(
         stores=[index],
     )
 
-    buffer = None
-    if grace is not None:
-        buffer = draft.add_store(grace_buffer(draft.store_of(node, "-Buffer", join.name)))
+    wait = add_waiting(draft, node, join.name, grace, stream)
     keyed = stream._keyed(node)
     operator = IndexJoin(
         store=index, versioned=versioned, joiner=join.joiner, with_key=join.with_key, left=join.left, key=stream._key,
-        value=stream._value, row=table._value, buffer=buffer, grace=grace,
+        row=table._value, wait=wait,
     )  # fmt: skip
     draft.add(
         node,
         lambda: operator,
         [keyed._node],
-        stores=[index] if buffer is None else [index, buffer],
+        stores=[index] if wait is None else [index, wait.store],
         on_error=join.on_error,
         tolerates_null_keys=join.left,
     )

@@ -29,13 +29,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from raystreams.operators.execution import NodeRuntime
 from raystreams.operators.foreign_key_messages import (
-    KeyPartitioner,
     LookupRequest,
     LookupResponse,
     check_version,
+    key_partitioner,
     message_serde,
+    taking_key,
 )
-from raystreams.operators.grace_buffer import checked_grace, grace_buffer, waiting
+from raystreams.operators.grace_buffer import Waiting, add_waiting, checked_grace
 from raystreams.operators.graph import Channel, ChannelSink, ChannelSource
 from raystreams.operators.hints import value_of
 from raystreams.operators.record import Headers, Process
@@ -76,8 +77,7 @@ class Request:
     key: KeySerde
     value: Serde[Any]
     foreign: KeySerde
-    buffer: str | None
-    grace: int | None
+    wait: Waiting | None
 
     def start(self, node: NodeRuntime) -> Process:
         failed, drop = node.failed, node.dropping_as(self.release)
@@ -99,9 +99,7 @@ class Request:
             sequence = number(key, value, timestamp, headers)
             send(foreign_key(key, value), LookupRequest(own, sequence), timestamp, NO_HEADERS)
 
-        wait: Process = ask
-        if self.buffer is not None and self.grace is not None:
-            wait = waiting(node, self.buffer, self.grace, self.key, self.value, ask)
+        wait = ask if self.wait is None else self.wait.start(node, ask)
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if value is None:
@@ -227,36 +225,34 @@ def add_stream_foreign_key_join(
     from raystreams.operators.kstream import KStream
 
     draft = stream._draft
-    if table._draft is not draft:
-        raise ValueError("the stream and the table must come from the same StreamsBuilder")
     grace = checked_grace(table, join.joined)
     node = draft.named("KSTREAM-LOOKUP-LEFTJOIN-" if join.left else "KSTREAM-LOOKUP-JOIN-", join.name)
     requests, responses = f"{node}-request-topic", f"{node}-response-topic"
     request, request_sink, request_source = f"{node}-request", f"{node}-request-sink", f"{node}-request-source"
     lookup, response_sink, response_source = f"{node}-lookup", f"{node}-response-sink", f"{node}-response-source"
-    by_other = None
-    if join.table_joined is not None and join.table_joined.other_partitioner is not None:
-        by_other = KeyPartitioner(
-            partitioner=join.table_joined.other_partitioner, key=table._key, what="other_partitioner"
-        )
+    by_other = key_partitioner(join.table_joined, "other_partitioner", table._key)
     table._table.materialize()
 
     store = draft.add_store(
         Stores.key_value(draft.store_of(node, "-requests", join.name), key=int, value=OpenRequest)
     )
-    stores, buffer = [store], None
-    if grace is not None:
-        buffer = draft.add_store(grace_buffer(draft.store_of(node, "-Buffer", join.name)))
-        stores.append(buffer)
+    wait = add_waiting(draft, node, join.name, grace, stream)
     asks = Request(
-        foreign_key=extractor if join.foreign_key_with_key else lambda _, value: extractor(value), left=join.left, store=store,
-        sink=request_sink, release=node, key=stream._key, value=stream._value, foreign=table._key, buffer=buffer, grace=grace,
+        foreign_key=taking_key(extractor, with_key=join.foreign_key_with_key), left=join.left, store=store, sink=request_sink,
+        release=node, key=stream._key, value=stream._value, foreign=table._key, wait=wait,
     )  # fmt: skip
     gives = Release(
         joiner=join.joiner, with_key=join.with_key, left=join.left, store=store, key=stream._key, value=stream._value,
         other_value=table._value,
     )  # fmt: skip
-    draft.add(request, lambda: asks, [stream._node], stores=stores, on_error=join.on_error, tolerates_null_keys=True)
+    draft.add(
+        request,
+        lambda: asks,
+        [stream._node],
+        stores=[store] if wait is None else [store, wait.store],
+        on_error=join.on_error,
+        tolerates_null_keys=True,
+    )
     draft.add(request_sink, lambda: ChannelSink(channel=requests), [request])
     draft.add(request_source, lambda: ChannelSource(channel=requests))
     draft.add_channel(

@@ -22,10 +22,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from raystreams.operators.execution import NodeRuntime
-from raystreams.operators.grace_buffer import checked_grace, grace_buffer, waiting
+from raystreams.operators.grace_buffer import Waiting, add_waiting, checked_grace, joined_records
 from raystreams.operators.hints import value_of
 from raystreams.operators.record import Headers, Process
-from raystreams.stores.serdes import KeySerde, Serde
 
 if TYPE_CHECKING:
     from raystreams.operators.kstream import KStream
@@ -35,19 +34,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamTableJoin:
-    """Joins each record with its key's row. `buffer` is where records wait if there is a `grace`."""
+    """Joins each record with its key's row."""
 
     table: str
     joiner: Callable[..., Any]
     with_key: bool
     left: bool
-    buffer: str | None
-    grace: int | None
-    key: KeySerde
-    value: Serde[Any]
+    wait: Waiting | None
 
     def start(self, node: NodeRuntime) -> Process:
-        forward, failed, drop, view = node.forward, node.failed, node.drop, node.view(self.table)
+        forward, failed, view = node.forward, node.failed, node.view(self.table)
         versioned, get, get_as_of = view.versioned, view.get, view.get_as_of
         joiner, with_key, left = self.joiner, self.with_key, self.left
 
@@ -65,21 +61,7 @@ class StreamTableJoin:
                 return failed(error, key, value, timestamp, headers)
             forward(key, result, timestamp, headers)
 
-        wait: Process = join
-        if self.buffer is not None and self.grace is not None:
-            wait = waiting(node, self.buffer, self.grace, self.key, self.value, join)
-
-        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            if value is None:
-                drop("null value")
-            elif key is not None:
-                wait(key, value, timestamp, headers)
-            elif left:
-                join(key, value, timestamp, headers)
-            else:
-                drop("null key")
-
-        return process
+        return joined_records(node, join, self.wait, left=left)
 
 
 def add_stream_table_join(
@@ -89,24 +71,17 @@ def add_stream_table_join(
     from raystreams.operators.kstream import KStream
 
     draft = stream._draft
-    if table._draft is not draft:
-        raise ValueError("the stream and the table must come from the same StreamsBuilder")
     grace = checked_grace(table, join.joined)
     keyed = stream._keyed(join.name or stream._node)
     node = draft.named("KSTREAM-LEFTJOIN-" if join.left else "KSTREAM-JOIN-", join.name)
     table._table.materialize()
-    buffer = None
-    if grace is not None:
-        buffer = draft.add_store(grace_buffer(draft.store_of(node, "-Buffer", join.name)))
-    operator = StreamTableJoin(
-        table=table._node, joiner=join.joiner, with_key=join.with_key, left=join.left, buffer=buffer, grace=grace,
-        key=keyed._key, value=keyed._value,
-    )  # fmt: skip
+    wait = add_waiting(draft, node, join.name, grace, keyed)
+    operator = StreamTableJoin(table=table._node, joiner=join.joiner, with_key=join.with_key, left=join.left, wait=wait)
     draft.add(
         node,
         lambda: operator,
         [keyed._node],
-        stores=[table._table] if buffer is None else [table._table, buffer],
+        stores=[table._table] if wait is None else [table._table, wait.store],
         on_error=join.on_error,
         tolerates_null_keys=join.left,
     )

@@ -17,12 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from raystreams.cluster.connectors.base import ColumnBatch, Position
 from raystreams.cluster.connectors.files import FilePath, find_splits, split_path
 from raystreams.cluster.connectors.line_reader import LineReader, Parsed, read_batches
-from raystreams.cluster.connectors.row_format import RowFormat, RowSettings, missing_column
-from raystreams.cluster.connectors.timestamps import RowError
+from raystreams.cluster.connectors.row_format import BAD, RowFormat, RowSettings, missing_column
 from raystreams.cluster.errors import ConfigError
 from raystreams.stores import hints
 
@@ -92,7 +90,7 @@ class CsvSource(RowSettings):
             names = next((row for row in csv.reader(lines, **self.dialect(path)) if row), [])
         except (csv.Error, UnicodeDecodeError) as error:
             raise ConfigError(f"{path}: the first row doesn't name columns: {error}") from error
-        reader.mark(0)
+        reader.mark()
         if names:
             names[0] = names[0].removeprefix("\ufeff")
         doubled = {name for name in names if names.count(name) > 1}
@@ -129,7 +127,7 @@ class CsvParser:
         dicts = self._dicts(rows)
         try:
             return Parsed(self._format.columns(dicts), len(rows), range(len(rows)))
-        except (RowError, msgspec.ValidationError, TypeError, ValueError):
+        except BAD:
             columns, good, bad = self._format.each(dicts)
         texts = [(row, numbers[row], self._text(rows[row]), reason) for row, reason in bad]
         return Parsed(columns, len(rows), good, texts)
@@ -158,12 +156,13 @@ class CsvParser:
         places: list[int] = []
         bad: list[tuple[int, int, str, str]] = []
         count, width = 0, len(self._names)
+        parsing = self._parsing(lines)
         while lines.more:
             first = lines.next
             try:
-                row = next(csv.reader((line.decode(self._encoding) for line in lines), **self._dialect))
+                row = next(parsing)
             except (csv.Error, UnicodeDecodeError) as error:
-                lines.next = first + 1
+                lines.next, parsing = first + 1, self._parsing(lines)
                 row, reason = None, f"it is no CSV ({error})"
             else:
                 if not row:
@@ -180,6 +179,9 @@ class CsvParser:
         converted = self._converted(rows, numbers, block, reader)
         bad += [(places[row], number, text, reason) for row, number, text, reason in converted.bad]
         return Parsed(converted.columns, count, [places[row] for row in converted.good], sorted(bad))
+
+    def _parsing(self, lines: Iterator[bytes]) -> Iterator[Fields]:
+        return csv.reader((line.decode(self._encoding) for line in lines), **self._dialect)
 
 
 class _Lines(Iterator[bytes]):

@@ -11,7 +11,7 @@ from raystreams.cluster.connectors.base import ColumnBatch, Position, RecordColu
 from raystreams.cluster.connectors.files import FilePath, find_splits, split_path
 from raystreams.cluster.connectors.line_reader import LineReader, Parsed, read_batches
 from raystreams.cluster.connectors.part_file import PartFile, part_path
-from raystreams.cluster.connectors.row_format import Columns, RowFormat, RowSettings, reason_of
+from raystreams.cluster.connectors.row_format import BAD, Columns, RowFormat, RowSettings, sorted_out
 from raystreams.cluster.connectors.row_writer import RowColumns, are_objects, encode_hook
 from raystreams.cluster.connectors.timestamps import RowError
 from raystreams.cluster.errors import SinkError
@@ -59,7 +59,7 @@ class JsonLinesParser:
         lines = block.count(b"\n") + (not block.endswith(b"\n"))
         try:
             columns = self._columns(block)
-        except (msgspec.DecodeError, RowError, TypeError, ValueError):
+        except BAD:
             return self._each(reader, block)
         # An empty line, or two objects in one: rows are no longer lines, and must be counted the same way each time.
         return Parsed(columns, lines, range(lines)) if len(columns[0]) == lines else self._each(reader, block)
@@ -70,27 +70,22 @@ class JsonLinesParser:
         return self._format.columns(self._decode_rows(block))
 
     def _each(self, reader: LineReader, block: bytes) -> Parsed:
-        keys: list[Any] = []
-        values: list[Any] = []
-        timestamps: list[int] = []
-        good: list[int] = []
-        bad: list[tuple[int, int, str, str]] = []
-        row = 0
-        for number, line in enumerate(block.split(b"\n"), reader.first_line):
-            if not line.strip():
-                continue
-            try:
+        lines = [(n, line) for n, line in enumerate(block.split(b"\n"), reader.first_line) if line.strip()]
+        columns, good, bad = sorted_out([line for _, line in lines], self._lines)
+        bad_rows = [(row, *_text(*lines[row]), reason) for row, reason in bad]
+        return Parsed(columns, len(lines), good, bad_rows)
+
+    def _lines(self, lines: Sequence[bytes]) -> Columns:
+        columns = self._columns(b"\n".join(lines))
+        if len(columns[0]) != len(lines):
+            for line in lines:
                 self._decode_row(line)
-                key, value, timestamp = self._columns(line)
-            except (msgspec.DecodeError, RowError, TypeError, ValueError) as error:
-                bad.append((row, number, line.decode(errors="replace").rstrip("\r"), _reason(error)))
-            else:
-                keys += key
-                values += value
-                timestamps += timestamp
-                good.append(row)
-            row += 1
-        return Parsed((keys, values, timestamps), row, good, bad)
+            raise RowError("a JSON object stands over several lines, or several in one")
+        return columns
+
+
+def _text(number: int, line: bytes) -> tuple[int, str]:
+    return number, line.decode(errors="replace").rstrip("\r")
 
 
 def _direct(row_format: RowFormat) -> Callable[[bytes], Columns]:
@@ -112,11 +107,6 @@ def _direct(row_format: RowFormat) -> Callable[[bytes], Columns]:
         return row_format.keys(keys, len(rows)), values, row_format.times(times, len(rows))
 
     return decode
-
-
-def _reason(error: Exception) -> str:
-    reason = reason_of(error)
-    return f"it is no JSON ({reason})" if type(error) is msgspec.DecodeError else reason
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,9 @@ A position is `[start, line, end, digest, done]`: of the block at bytes `[start,
 compressed one is decompressed again), and the digest compared: a file that was rewritten is an error, and never rows that are
 skipped or read twice. A file may grow. Bytes are those of the decompressed file.
 
-Hashing costs 3 ns a row; a hash for each row would cost more than parsing it, so a block is marked, and its rows counted.
+Hashing costs 3 ns a row; a hash for each row would cost more than parsing it, so a block is marked, and its rows counted. Blocks
+are cut at the last line end before each multiple of a size, which the file's beginning decides, so that they have about a
+thousand rows: where they lie is a property of the file, and not of where reading began.
 """
 
 from __future__ import annotations
@@ -22,9 +24,10 @@ from raystreams.cluster.connectors.files import FileBytes
 from raystreams.cluster.connectors.row_format import Columns
 from raystreams.cluster.errors import SourceError
 
-ROWS = 1000
+_ROWS = 1000
 """About how many rows a block should have."""
 
+_SAMPLE = 1 << 14
 _SMALLEST, _LARGEST = 1 << 14, 1 << 22
 _LONGEST_LINE = 1 << 28
 
@@ -39,11 +42,14 @@ class LineReader:
         self._hash = xxhash.xxh3_64()
         self._marked = (0, 1)
         self._rest = b""
-        self._ended = False
-        self._size = 1 << 16
+        self._sample = b""
+        self._taken = 0
         self.again: tuple[bytes, int] | None = None
         """After a resume: the block that was begun, and how many of its rows are done."""
         try:
+            self._sample = self._read(_SAMPLE)
+            self._taken = 0
+            self._size = _size_of_blocks(self._sample)
             if position is not None:
                 self._resume(*position)
         except BaseException:
@@ -52,10 +58,9 @@ class LineReader:
 
     def _resume(self, start: int, line: int, end: int, digest: str, done: int) -> None:
         while self.offset < start:
-            self._given(self._exactly(min(start - self.offset, _LARGEST)))
+            self._given(self._again(min(start - self.offset, _LARGEST)))
         self._marked = (start, line)
-        block = self._exactly(end - start)
-        self._given(block)
+        block = self._given(self._again(end - start))
         self.line = line + block.count(b"\n")
         if self._hash.hexdigest() != digest:
             raise SourceError(
@@ -64,18 +69,28 @@ class LineReader:
             )
         self.again = (block, done)
 
-    def _exactly(self, size: int) -> bytes:
-        parts = []
-        while size:
-            part = self._file.read(size)
-            if not part:
-                raise SourceError(
-                    f"{self.path} is shorter than what had been read of it. Put the old file back; or forget what was read "
-                    f"of it, with the job's state: `raystreams reset`"
-                )
+    def _again(self, size: int) -> bytes:
+        data = self._read(size)
+        if len(data) < size:
+            raise SourceError(
+                f"{self.path} is shorter than what had been read of it. Put the old file back; or forget what was read of it, "
+                f"with the job's state: `raystreams reset`"
+            )
+        return data
+
+    def _read(self, size: int) -> bytes:
+        """Return so many bytes, fewer only at the end of the file."""
+        parts, self._sample = [self._sample[:size]], self._sample[size:]
+        missing = size - len(parts[0])
+        while missing and (part := self._file.read(missing)):
             parts.append(part)
-            size -= len(part)
+            missing -= len(part)
+        self._taken += size - missing
         return b"".join(parts)
+
+    def _more(self) -> bytes:
+        """Return the bytes up to the next multiple of the size of blocks."""
+        return self._read(self._size - self._taken % self._size)
 
     def _given(self, data: bytes) -> bytes:
         self._hash.update(data)
@@ -84,30 +99,25 @@ class LineReader:
 
     def block(self) -> bytes:
         """Return the next whole lines; b"" at the end. The last line of a file may lack its newline."""
-        data = self._rest
-        end = -1
-        while not self._ended:
-            more = self._file.read(max(self._size, len(data)))
-            if not more:
-                self._ended = True
-                break
-            end = more.rfind(b"\n")
-            data, end = data + more, end if end < 0 else len(data) + end
-            if end >= 0:
-                break
-            self._check_length(data)
-        cut = len(data) if end < 0 else end + 1
+        parts, length = [self._rest], len(self._rest)
+        # After `one_line` the rest may have whole lines: then this block ends where it would after a resume.
+        while b"\n" not in parts[-1] and (more := self._more()):
+            parts.append(more)
+            length += len(more)
+            self._check_length(length)
+        data = b"".join(parts)
+        cut = data.rfind(b"\n") + 1 or len(data)
         self._rest = data[cut:]
         return self._counted(data[:cut])
 
     def one_line(self) -> bytes:
         """Return the next line alone; b"" at the end."""
-        data = self._rest
-        while not self._ended and b"\n" not in data:
-            more = self._file.read(max(self._size, len(data)))
-            self._ended = not more
-            data += more
-            self._check_length(data)
+        parts, length = [self._rest], len(self._rest)
+        while b"\n" not in parts[-1] and (more := self._more()):
+            parts.append(more)
+            length += len(more)
+            self._check_length(length)
+        data = b"".join(parts)
         cut = data.find(b"\n") + 1 or len(data)
         self._rest = data[cut:]
         return self._counted(data[:cut])
@@ -116,16 +126,14 @@ class LineReader:
         self.line += data.count(b"\n")
         return self._given(data)
 
-    def _check_length(self, data: bytes) -> None:
-        if len(data) > _LONGEST_LINE:
+    def _check_length(self, length: int) -> None:
+        if length > _LONGEST_LINE:
             raise SourceError(f"{self.path}:{self.line}: the line is longer than {_LONGEST_LINE >> 20} MB; is it a file of text?")
 
-    def mark(self, rows: int) -> list[Any]:
+    def mark(self) -> list[Any]:
         """Return the position of what was given out since the last mark, without the count of rows done."""
         start, line = self._marked
         self._marked = (self.offset, self.line)
-        if rows:
-            self._size = max(_SMALLEST, min(_LARGEST, (self.offset - start) * ROWS // rows))
         return [start, line, self.offset, self._hash.hexdigest()]
 
     @property
@@ -149,6 +157,12 @@ class LineReader:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _size_of_blocks(beginning: bytes) -> int:
+    """A power of two, so that a file has the same blocks when it has grown."""
+    wanted = _ROWS * len(beginning) // max(1, beginning.count(b"\n"))
+    return max(_SMALLEST, min(_LARGEST, 1 << max(0, wanted - 1).bit_length()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +194,7 @@ def _batch(reader: LineReader, parsed: Parsed, done: int) -> ColumnBatch:
     """What of a block isn't done yet, each row with its position."""
     keys, values, timestamps = parsed.columns
     good = parsed.good
-    mark = reader.mark(parsed.count)
+    mark = reader.mark()
     if done:
         skipped = sum(row < done for row in good)
         keys, values, timestamps, good = keys[skipped:], values[skipped:], timestamps[skipped:], good[skipped:]

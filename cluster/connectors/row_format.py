@@ -7,7 +7,7 @@
 
 The topic's types decide: without any, a value is the row as a dict; a class takes the columns that are its fields, others
 are passed over; what has no fields (`int`, `list[float]`) is in the column `value`. Text columns (CSV) are read as what
-the type says. A batch is converted in a few calls; where that fails, row by row, so that each bad one is named.
+the type says. A batch is converted in a few calls; where that fails, its halves are, until each bad row is named.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ ARRIVAL = "arrival"
 
 Columns = tuple[list[Any], list[Any], list[int]]
 """Keys, values, timestamps."""
+
+BAD = (RowError, msgspec.DecodeError, TypeError, ValueError)
+"""What converting a batch with a bad row raises."""
 
 _TRUE = {"true", "t", "yes", "y", "1"}
 _FALSE = {"false", "f", "no", "n", "0", ""}
@@ -144,23 +147,8 @@ class RowFormat:
         return keys, self._values(rows), times
 
     def each(self, rows: Sequence[Any]) -> tuple[Columns, list[int], list[tuple[int, str]]]:
-        """Convert row by row. Return columns, the good rows' indexes, and (index, reason) of the bad ones."""
-        keys: list[Any] = []
-        values: list[Any] = []
-        times: list[int] = []
-        good: list[int] = []
-        bad: list[tuple[int, str]] = []
-        for index, row in enumerate(rows):
-            try:
-                key, value, timestamp = self.columns([row])
-            except (RowError, msgspec.ValidationError, TypeError, ValueError) as error:
-                bad.append((index, reason_of(error)))
-                continue
-            keys += key
-            values += value
-            times += timestamp
-            good.append(index)
-        return (keys, values, times), good, bad
+        """Convert a batch with bad rows; see `sorted_out`."""
+        return sorted_out(rows, self.columns)
 
     def keys(self, cells: Sequence[Sequence[Any]], count: int) -> list[Any]:
         """Return the keys of a batch from the columns that make them."""
@@ -209,8 +197,35 @@ class RowFormat:
         return cls is not None and cls is not dict and all(isinstance(one, cls) for one in given)
 
 
+def sorted_out(
+    rows: Sequence[Any], convert: Callable[[Sequence[Any]], Columns]
+) -> tuple[Columns, list[int], list[tuple[int, str]]]:
+    """Convert by halves, down to the bad rows. Return columns, the good rows' indexes, and (index, reason) of the bad ones."""
+    columns: Columns = ([], [], [])
+    good: list[int] = []
+    bad: list[tuple[int, str]] = []
+    parts = [(0, len(rows))]
+    while parts:
+        start, end = parts.pop()
+        try:
+            converted = convert(rows[start:end])
+        except BAD as error:
+            middle = (start + end) // 2
+            if middle == start:
+                bad.append((start, reason_of(error)))
+            else:
+                parts += [(middle, end), (start, middle)]
+            continue
+        for column, more in zip(columns, converted, strict=True):
+            column += more
+        good += range(start, end)
+    return columns, good, bad
+
+
 def reason_of(error: Exception) -> str:
     """Return why a row is bad, in words that name its column."""
+    if type(error) is msgspec.DecodeError:
+        return f"it is no JSON ({error})"
     found = _PATH.match(str(error)) if isinstance(error, msgspec.ValidationError) else None
     if found is None:
         return str(error)

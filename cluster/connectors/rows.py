@@ -11,10 +11,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-import msgspec
 from raystreams.cluster.connectors.base import BadRow, ColumnBatch, Position
-from raystreams.cluster.connectors.row_format import RowFormat, RowSettings
-from raystreams.cluster.connectors.timestamps import RowError
+from raystreams.cluster.connectors.row_format import BAD, RowFormat, RowSettings
 
 _BATCH = 1000
 
@@ -54,7 +52,7 @@ def batch_of(rows: Sequence[Any], row_format: RowFormat, done: int, where: str) 
     rows = [dict(row) if isinstance(row, Mapping) else row for row in rows]
     try:
         keys, values, timestamps = row_format.columns(rows)
-    except (RowError, msgspec.ValidationError, TypeError, ValueError):
+    except BAD:
         (keys, values, timestamps), good, bad = row_format.each(rows)
     else:
         return ColumnBatch(keys, values, timestamps, range(done + 1, done + len(rows) + 1))

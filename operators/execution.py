@@ -228,15 +228,18 @@ class Execution:
             seen = [self.topology.nodes[parent] for candidate in seen for parent in candidate.parents]
         return self.host.on_error
 
-    def end(self, source: str) -> None:
-        """The input of a source node has ended: end every node below whose inputs have all ended, parents first."""
+    def end(self, source: str, *, quietly: bool = False) -> None:
+        """The input of a source node has ended: end every node below whose inputs have all ended, parents first.
+
+        `quietly` only takes note, for a task that had come so far before it was restarted.
+        """
         ended_channels: set[str] = set()
         for name in _parents_first(self.topology):
             inputs = self._open[name]
             if source not in inputs:
                 continue
             inputs.discard(source)
-            if inputs:
+            if inputs or quietly:
                 continue
             for callback in self.runtimes[name].at_end:
                 callback()

@@ -1,0 +1,204 @@
+"""The inputs of one sub-topology in one task, and the order in which their records are taken.
+
+Every record has an *order*: on a split the largest timestamp read so far, itself included (less `disorder` for a table);
+on an edge what its sender was at when it sent it. Orders never fall along a channel. The record with the smallest
+(order, rank) goes next; ranks put tables before streams, then go by declaration, then by split or sender.
+
+An empty channel that may still bring a smaller one holds the others back, until its `bound` (no later record has a
+smaller order) has passed theirs. So the order of processing is a function of the data, not of batches, speed or commits.
+Exempt: feedback channels, which depend on what comes out here, and splits that have caught up with a live source.
+
+A channel that has ended is at `END`: its end is taken like a record of that order, so ends are in order too.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from raystreams.operators.record import Headers, Process
+
+START = -(2**63)
+END = 2**63 - 1
+
+Entry = tuple[int, Any, Any, int, Headers, Any]
+"""(order, key, value, timestamp, headers, position): the position is a split's, or the record's number on its edge."""
+
+
+class Channel:
+    """One input: a split, or the edge from one sender. Records wait here in the order in which they came."""
+
+    __slots__ = (
+        "bound", "disorder", "ended", "feedback", "finished", "idle", "name", "position", "process", "rank", "records",
+        "sender", "source", "top", "topic", "upstream",
+    )  # fmt: skip
+
+    def __init__(
+        self, name: str, source: str, process: Process, *, topic: str | None, sender: int = -1, disorder: int = 0,
+        feedback: bool = False,
+    ) -> None:
+        self.name, self.source, self.process = name, source, process
+        self.topic, self.sender, self.disorder, self.feedback = topic, sender, disorder, feedback
+        self.rank = 0
+        self.records: deque[Entry] = deque()
+        self.top = START
+        """Splits: the largest timestamp that was offered."""
+        self.bound = START
+        """No later record has a smaller order; it never falls."""
+        self.position: Any = None
+        """That of the last record taken; on an edge, the number of the next one."""
+        self.idle = self.ended = self.finished = False
+        self.upstream: Callable[[], int] | None = None
+        """Edges from a task to itself: the sender's present bound, which needs no message."""
+
+    def offer(
+        self, keys: Iterable[Any], values: Iterable[Any], timestamps: Iterable[int], headers: Iterable[Headers],
+        positions: Iterable[Any],
+    ) -> None:
+        """Take a split's records, in its order."""
+        top, disorder, append = self.top, self.disorder, self.records.append
+        for key, value, timestamp, header, position in zip(keys, values, timestamps, headers, positions, strict=True):
+            if timestamp > top:
+                top = timestamp
+            append((top - disorder, key, value, timestamp, header, position))
+        self.top = top
+        self.bound = max(self.bound, top - disorder if top != START else START)
+        self.idle = False
+
+    def watermark(self, timestamp: int) -> None:
+        """Nothing earlier than `timestamp` will follow."""
+        self.bound = max(self.bound, timestamp)
+
+    def end(self) -> None:
+        """Nothing will follow."""
+        self.ended = True
+        self.bound = END
+
+    def present_bound(self) -> int:
+        """The bound, asked from the sender if it is this task itself."""
+        if self.upstream is not None and not self.ended:
+            self.bound = max(self.bound, self.upstream())
+        return self.bound
+
+
+class Inputs:
+    """All channels of one sub-topology (or of one source's ingest stage), and the choice among them."""
+
+    def __init__(self, name: str, on_end: Callable[[Channel], None]) -> None:
+        self.name = name
+        self.channels: list[Channel] = []
+        self.stream_time = -1
+        self.current = START
+        """The order of the record that is being processed; of the last one between records."""
+        self.events = 0
+        """Records and ends taken so far."""
+        self.interrupted = False
+        """Set to look at the channels anew before the next record."""
+        self.patient = True
+        """Whether empty channels hold the others back; a test driver takes records as they are sent."""
+        self.waits_for: Sequence[Inputs] = ()
+        """Inputs of global tables, which are read to their present end first."""
+        self.held: Callable[[], int | None] = lambda: None
+        self._on_end = on_end
+
+    def add(self, channels: Iterable[Channel], order: Callable[[Channel], Any]) -> None:
+        """Set the channels; `order` says which goes first at equal times."""
+        self.channels = sorted(channels, key=order)
+        for rank, channel in enumerate(self.channels):
+            channel.rank = rank
+
+    def bound(self) -> int:
+        """No record that is yet to be processed here has a smaller order; END when all inputs have ended."""
+        lowest = END
+        for channel in self.channels:
+            if channel.feedback:
+                continue
+            at = channel.records[0][0] if channel.records else END if channel.finished else channel.present_bound()
+            lowest = min(lowest, at)
+        held = self.held()
+        return lowest if held is None else min(lowest, held)
+
+    @property
+    def idle(self) -> bool:
+        """Whether everything here is processed and all live inputs have caught up."""
+        return all(not c.records and (c.idle or c.finished or c.feedback) for c in self.channels)
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether the inputs have been read to their present ends."""
+        return all(not c.records and (c.idle or c.ended) for c in self.channels)
+
+    def run(self, budget: int, begin: Callable[[Channel], Any], after: Callable[[int], Any] | None) -> int:
+        """Process up to `budget` records in order; returns how many. `after(stream time)` follows each one."""
+        done = 0
+        while done < budget:
+            channel, limit = self._choose()
+            if channel is None:
+                break
+            if not channel.records:
+                self._finish(channel)
+                continue
+            begin(channel)
+            taken = self._take(channel, limit, budget - done, after)
+            self.events += taken
+            done += taken
+        return done
+
+    def _choose(self) -> tuple[Channel | None, int]:
+        """The channel that goes next, and the largest order up to which it may go on before the others are looked at."""
+        self.interrupted = False
+        if self.patient and any(not inputs.caught_up for inputs in self.waits_for):
+            return None, 0
+        best: Channel | None = None
+        best_at = limit = END
+        limit_rank = len(self.channels)
+        for channel in self.channels:
+            if channel.finished:
+                continue
+            if channel.records:
+                at = channel.records[0][0]
+            elif channel.ended:
+                at = END
+            elif channel.feedback or channel.idle or not self.patient:
+                continue
+            else:
+                at = channel.present_bound()
+            if best is None or at < best_at:
+                if best is not None:
+                    limit, limit_rank = best_at, best.rank
+                best, best_at = channel, at
+            elif at < limit or limit_rank == len(self.channels):
+                limit, limit_rank = at, channel.rank
+        if best is None or not (best.records or best.ended):
+            return None, 0
+        return best, limit if best.rank < limit_rank else limit - 1
+
+    def _take(self, channel: Channel, limit: int, budget: int, after: Callable[[int], Any] | None) -> int:
+        records, process, time = channel.records, channel.process, self.stream_time
+        pop, done = records.popleft, 0
+        self.interrupted = False
+        while done < budget and records:
+            if records[0][0] > limit:
+                break
+            order, key, value, timestamp, headers, position = pop()
+            channel.position = position
+            if order > self.current:
+                self.current = order
+            if timestamp > time:
+                self.stream_time = time = timestamp
+            process(key, value, timestamp, headers)
+            done += 1
+            if after is not None:
+                after(time)
+            if self.interrupted:
+                break
+        return done
+
+    def _finish(self, channel: Channel) -> None:
+        """Take the end of a channel; when all of its source's channels are at theirs, the source has ended."""
+        channel.finished = True
+        self.events += 1
+        self.current = max(self.current, END)
+        self._on_end(channel)
+

@@ -1,0 +1,200 @@
+"""What a task gives to its operators: stores, cells, channels, sinks, counters and clocks, all part of its commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from raystreams.cluster.channels import END, Channel, Inputs
+from raystreams.cluster.partitioning import router
+from raystreams.cluster.rows import Rows
+from raystreams.operators.graph import Channel as ChannelDescription
+from raystreams.operators.graph import TopicSink
+from raystreams.operators.record import Headers, Process
+from raystreams.stores.plain import decode_plain, encode_plain
+
+if TYPE_CHECKING:
+    from raystreams.cluster.task import PartitionTask
+
+
+class _Cell:
+    __slots__ = ("saved", "value")
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self.saved: Any = _NEVER
+
+
+_NEVER: Any = object()
+
+
+class Context:
+    """Where the record that is being processed came from."""
+
+    def __init__(self, partition: int) -> None:
+        self.channel: Channel | None = None
+        self.partition = partition
+
+    @property
+    def topic(self) -> str | None:
+        """The topic; None inside punctuators and at ends."""
+        return self.channel.topic if self.channel is not None else None
+
+    @property
+    def position(self) -> Any:
+        """The position in the split, or the number on the edge."""
+        return self.channel.position if self.channel is not None else -1
+
+
+class ChannelSends:
+    """Sends a channel's records to the tasks of their keys, at the order of the record that is being processed."""
+
+    def __init__(self, task: PartitionTask, channel: ChannelDescription) -> None:
+        self._task, self._name = task, channel.name
+        self._partition_of = router(channel.key, task.partitions, task.partition, channel.partitioner)
+        self._only = task.partitions == 1 and channel.partitioner is None
+        self.send = self._send_to_self if self._only else self._send
+        if task.settings.tap:
+            self.send_to = self._tapped(self.send_to)  # type: ignore[method-assign]
+            if self._only:
+                self.send = self._tapped(self.send)
+
+    def _tapped(self, send: Callable[..., None]) -> Callable[..., None]:
+        sent = self._task.host.tapped.setdefault(self._name, [])
+
+        def tapped(*record: Any) -> None:
+            sent.append(record[-4:])
+            send(*record)
+
+        return tapped
+
+    def _send_to_self(self, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        task = self._task
+        task.self_edges[self._name].add(task.host.order, key, value, timestamp, headers)
+
+    def _send(self, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        self.send_to(self._partition_of(key, value), key, value, timestamp, headers)
+
+    def send_to(self, partition: int, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        """Send to a given partition."""
+        task = self._task
+        if partition == task.partition:
+            task.self_edges[self._name].add(task.host.order, key, value, timestamp, headers)
+            task.host.sent_to_self(self._name)
+        else:
+            task.outgoing[self._name, partition].add(task.host.order, key, value, timestamp, headers)
+
+
+class TaskHost:
+    """The `Host` of a task's operators."""
+
+    def __init__(self, task: PartitionTask, rows: Rows, wall_clock: Callable[[], int]) -> None:
+        self._task, self._rows, self.wall_clock = task, rows, wall_clock
+        self.partition, self.partitions, self.on_error = task.partition, task.partitions, task.settings.on_error
+        self.context = Context(task.partition)
+        self.active: Inputs = Inputs("nothing", lambda channel: None)
+        self.writers: dict[str, list[Inputs]] = {}
+        self.commit_requested = False
+        self.tapped: dict[str, list[Any]] = {}
+        self.dropped: dict[tuple[str, str], int] = {(n[1], n[2]): count for n, count in rows.values("dropped")}
+        self.dead_letters: dict[tuple[str, str], int] = {(n[1], n[2]): count for n, count in rows.values("dead letters")}
+        self._cells: dict[tuple[str, str], _Cell] = {}
+        self._stores: dict[str, Any] = {}
+
+    # ---- for operators
+
+    def store(self, name: str) -> Any:
+        """The store, opened once."""
+        store = self._stores.get(name)
+        if store is None:
+            store = self._stores[name] = self._task.topology.stores[name].create(self._task.database)
+        return store
+
+    def cell(self, owner: str, name: str, default: Any) -> _Cell:
+        """A value that is part of the commit."""
+        cell = self._cells.get((owner, name))
+        if cell is None:
+            data = self._rows.get("cell", owner, name)
+            cell = self._cells[owner, name] = _Cell(default if data is None else decode_plain(data))
+        return cell
+
+    def channel(self, name: str) -> ChannelSends:
+        """Sends on a channel of the topology."""
+        return self.channel_of(self._task.topology.channels[name])
+
+    def channel_of(self, channel: ChannelDescription) -> ChannelSends:
+        """Sends on a channel that the topology may not know (an ingest stage's)."""
+        return ChannelSends(self._task, channel)
+
+    def end_channel(self, name: str) -> None:
+        """Nothing more will be sent on a channel."""
+        self._task.ended_channels.add(name)
+        edge = self._task.self_edges.get(name)
+        if edge is not None:
+            edge.channel.end()
+
+    def sink(self, topic: str, sink: TopicSink) -> Process:
+        """Writes a topic."""
+        return self._task.outputs.process(topic, sink)
+
+    def dead_letter(self, topic: str, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        """Give out a record that failed, and count it by its cause."""
+        reason = headers.get("error", b"").decode(errors="replace").partition(":")[0] or "error"
+        self.dead_letters[topic, reason] = self.dead_letters.get((topic, reason), 0) + 1
+        self._task.outputs.dead_letter(topic, key, value, timestamp, headers)
+
+    def drop(self, operator: str, reason: str) -> None:
+        """Count a record that is left out."""
+        self.dropped[operator, reason] = self.dropped.get((operator, reason), 0) + 1
+
+    def stream_time(self, sub_topology: int) -> int:
+        """The largest timestamp that a sub-topology has seen here."""
+        return self._task._parts[f"sub-topology {sub_topology}"].stream_time
+
+    def request_commit(self) -> None:
+        """Ask the shell for a commit soon."""
+        self.commit_requested = True
+
+    # ---- for the task
+
+    @property
+    def order(self) -> int:
+        """The order at which records leave now: that of the input, or of the oldest request that is being answered."""
+        active = self.active
+        held = active.held()
+        return active.current if held is None else min(active.current, held)
+
+    def begin(self, channel: Channel) -> None:
+        """Records of a channel are processed from now on."""
+        self.context.channel = channel
+
+    def between_records(self) -> None:
+        """No record is being processed."""
+        self.context.channel = None
+
+    def sent_to_self(self, name: str) -> None:
+        """A record came back to the inputs that are running: they must look again."""
+        if self._task.self_edges[name].channel.feedback:
+            self.active.interrupted = True
+
+    def bound_of(self, channel: str) -> int:
+        """No record that is yet to be sent on a channel has a smaller order."""
+        return min((inputs.bound() for inputs in self.writers[channel]), default=END)
+
+    def restore_time(self, inputs: Inputs) -> None:
+        """Take the clocks of inputs back after a restart."""
+        inputs.stream_time, inputs.current = self._rows.get("time", inputs.name, default=[-1, inputs.current])
+
+    def save(self, all_inputs: list[Inputs]) -> None:
+        """Write what changed, for a commit."""
+        for (owner, name), cell in self._cells.items():
+            if cell.value != cell.saved:
+                cell.saved = cell.value
+                self._rows.put("cell", owner, name, value=encode_plain(cell.value))
+        for (operator, reason), count in self.dropped.items():
+            self._rows.put("dropped", operator, reason, value=count)
+        for (topic, reason), count in self.dead_letters.items():
+            self._rows.put("dead letters", topic, reason, value=count)
+        for inputs in all_inputs:
+            self._rows.put("time", inputs.name, value=[inputs.stream_time, inputs.current])
+        self.commit_requested = False

@@ -1,0 +1,320 @@
+"""PartitionTask: everything that a job does for one partition, as a plain synchronous object. No I/O of its own but its
+database, no thread, no Ray, no clock but the one that it is given.
+
+    offer     a split's records, or a peer's message, into the channels
+    process   run waiting records, in the order that the data says (channels.py)
+    commit    one atomic write of state, positions, clocks, outbox; returns what may now leave
+    receive   a peer's message: its runs, what it has committed of ours, how far its edges are
+
+Shells drive it: the test driver, the local runner, the Ray actor, and the simulator of crashes. Source: design, section 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from raystreams.cluster.channels import END, Channel, Inputs
+from raystreams.cluster.exchange import IncomingEdge, Message, OutgoingEdge, SelfEdge
+from raystreams.cluster.host import TaskHost
+from raystreams.cluster.outbox import Outbox
+from raystreams.cluster.outputs import SinkOutputs, WrittenBatch
+from raystreams.cluster.rows import Rows
+from raystreams.cluster.wiring import Part, Split, wire, writers
+from raystreams.operators.execution import Execution
+from raystreams.operators.graph import Topology
+from raystreams.operators.options import OnError
+from raystreams.operators.record import Headers, Process
+from raystreams.stores.database import TaskDatabase
+from raystreams.stores.values import NO_HEADERS
+
+CHUNK = 1024
+"""Records that one sub-topology may process before the next one gets its turn."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSettings:
+    """What a job says to each of its tasks."""
+
+    job: str = "job"
+    on_error: OnError = "fail"
+    durable_outputs: bool = True
+    """Sink batches are kept until a sink has written them; a shell that takes them at once needs no copy."""
+    patient: bool = True
+    """Empty inputs hold others back, so that time decides; a test driver takes records as they are sent."""
+    tap: bool = False
+    """Keep what is sent on channels, for tests to read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgoing:
+    """What may leave after a commit."""
+
+    messages: Sequence[Message]
+    batches: Sequence[WrittenBatch]
+
+
+class PartitionTask:
+    """One partition of a job."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        partition: int,
+        partitions: int,
+        database: TaskDatabase,
+        *,
+        splits: Sequence[Split] = (),
+        wall_clock: Callable[[], int],
+        settings: TaskSettings | None = None,
+    ) -> None:
+        self.topology, self.partition, self.partitions, self.database = topology, partition, partitions, database
+        self.settings = settings or TaskSettings()
+        self._rows = Rows(database, "_task")
+        self.outputs = SinkOutputs(self._rows, Rows(database, "_sinks"), self.settings, partition, partitions)
+        self.outbox = Outbox(database)
+        self.host = TaskHost(self, self._rows, wall_clock)
+        self.splits: dict[str, Channel] = {}
+        self.incoming: dict[tuple[str, int], IncomingEdge] = {}
+        self.outgoing: dict[tuple[str, int], OutgoingEdge] = {}
+        self.self_edges: dict[str, SelfEdge] = {}
+        self.ended_channels: set[str] = {name for (_, name), _ in self._rows.values("ended channel")}
+        self._ended_sources: set[str] = {name for (_, name), _ in self._rows.values("ended source")}
+        parts = wire(topology, splits, partition, partitions)
+        for part in parts:
+            if part.ingest is not None:
+                self._make_senders(part.ingest.name, part.ingest.key, part.ingest.value)
+        for channel in topology.channels.values():
+            self._make_senders(channel.name, channel.key, channel.value)
+        self.execution = Execution(topology, self.host)
+        self.inputs = [self._make_inputs(part) for part in parts]
+        self._parts = {part.name: inputs for part, inputs in zip(parts, self.inputs, strict=True)}
+        self._connect(parts)
+        for source in self._ended_sources:
+            self.execution.end(source, quietly=True)
+
+    # ---- what drives it
+
+    def offer(
+        self, split: str, keys: Iterable[Any], values: Iterable[Any], timestamps: Iterable[int], positions: Iterable[Any],
+        headers: Iterable[Headers] | None = None,
+    ) -> None:
+        """Take records of a split, in its order; `split` is `Split.id`."""
+        keys = list(keys)
+        self.splits[split].offer(keys, values, timestamps, headers or [NO_HEADERS] * len(keys), positions)
+
+    def process(self, budget: int = 1 << 62) -> int:
+        """Process up to `budget` waiting records; returns how many. Less than that: nothing more can be processed now."""
+        done, host = 0, self.host
+        after = self.execution.punctuations if self.execution.punctuations.on_stream_time else None
+        went_on = True
+        while went_on and done < budget:
+            went_on = False
+            for number, inputs in enumerate(self.inputs):
+                if self.outbox.is_full(inputs.name):
+                    continue
+                host.active = inputs
+                punctuate = None
+                if after is not None and inputs.name.startswith("sub-topology"):
+                    sub = number - (len(self.inputs) - len(self.topology.sub_topologies))
+                    punctuate = lambda time, sub=sub: after.stream_time_passed(sub, time)  # noqa: E731
+                before = inputs.events
+                done += inputs.run(min(CHUNK, budget - done), host.begin, punctuate)
+                went_on = went_on or inputs.events != before
+        return done
+
+    def commit(self, *, sync: bool = False) -> Outgoing:
+        """Write everything that happened since the last commit, at once; returns what may leave now."""
+        for id, channel in self.splits.items():
+            self._rows.put("split", id, value=[channel.position, channel.top, channel.finished])
+        for (name, sender), incoming in self.incoming.items():
+            self._rows.put("cursor", name, sender, value=[incoming.cursor, incoming.channel.finished])
+        for name, edge in self.self_edges.items():
+            self._rows.put("self", name, value=[int(edge.channel.position) + 1, edge.next, edge.channel.finished])
+            self.outbox.keep_waiting(name, *edge.draw())
+        for (name, peer), outgoing in self.outgoing.items():
+            self.outbox.keep(peer, outgoing.draw())
+            self._rows.put("number", name, peer, value=outgoing.next)
+        for name in self.ended_channels:
+            self._rows.put("ended channel", name, value=True)
+        for name in self._ended_sources:
+            self._rows.put("ended source", name, value=True)
+        self.host.save(self.inputs)
+        batches = self.outputs.draw()
+        self.database.commit(sync=sync)
+        return Outgoing(messages=self.messages(), batches=batches)
+
+    def messages(self) -> list[Message]:
+        """For each peer all that it should know now: safe to repeat, reorder or lose."""
+        return [self.message_to(peer) for peer in range(self.partitions) if peer != self.partition]
+
+    def message_to(self, peer: int, *, limit: int = 64) -> Message:
+        """What `peer` should know now, with at most `limit` runs of each edge."""
+        edges = {name: edge for (name, to), edge in self.outgoing.items() if to == peer}
+        return Message(
+            sender=self.partition,
+            receiver=peer,
+            runs=tuple(run for edge in edges.values() for run in list(edge.runs)[:limit]),
+            committed={
+                name: self._rows.get("cursor", name, peer, default=[1, False])[0]
+                for name, sender in self.incoming
+                if sender == peer
+            },
+            edges=self.outbox.edge_states(self, edges),
+        )
+
+    def receive(self, message: Message) -> bool:
+        """Take a peer's message; returns whether anything in it was new."""
+        new = False
+        peer = message.sender
+        for name, number in message.committed.items():
+            outgoing = self.outgoing[name, peer]
+            self.outbox.check(self.partition, outgoing, number)
+            done = outgoing.acknowledge(number)
+            self.outbox.forget(peer, done)
+            new = new or bool(done)
+        for run in message.runs:
+            incoming = self.incoming[run.channel, peer]
+            expected = incoming.expected
+            incoming.accept(run)
+            new = new or incoming.expected != expected
+        for name, state in message.edges.items():
+            incoming = self.incoming[name, peer]
+            before = (incoming.channel.bound, incoming.channel.idle)
+            incoming.advance(state)
+            new = new or before != (incoming.channel.bound, incoming.channel.idle)
+        return new
+
+    def punctuate(self, now: int) -> int:
+        """Fire what is due by the wall clock; returns how many fired."""
+        self.host.between_records()
+        return self.execution.punctuations.wall_clock_passed(now)
+
+    def time_passes(self, timestamp: int) -> None:
+        """No later record of any sub-topology will be older than `timestamp`: close what that closes."""
+        for sub in self.topology.sub_topologies:
+            self.host.active = self._parts[f"sub-topology {sub.id}"]
+            self.host.between_records()
+            self.execution.time_passes(sub.id, timestamp)
+
+    def end_feedback(self) -> None:
+        """Nothing moves any more on channels that feed back: end them (the shell has seen that all edges are empty)."""
+        for inputs in self.inputs:
+            for channel in inputs.channels:
+                if channel.feedback:
+                    channel.end()
+
+    # ---- what shells ask
+
+    @property
+    def waiting(self) -> int:
+        """Records in the channels, not yet processed."""
+        return sum(len(channel.records) for inputs in self.inputs for channel in inputs.channels)
+
+    @property
+    def finished(self) -> bool:
+        """Whether all inputs have ended."""
+        return all(channel.finished for inputs in self.inputs for channel in inputs.channels)
+
+    @property
+    def unacknowledged(self) -> int:
+        """Records sent and not yet committed by their receivers."""
+        return sum(edge.unacknowledged + len(edge.fresh) for edge in self.outgoing.values())
+
+    @property
+    def dropped(self) -> dict[tuple[str, str], int]:
+        """Records left out so far, by operator and reason."""
+        return self.host.dropped
+
+    # ---- inside
+
+    def _make_senders(self, name: str, key: Any, value: Any) -> None:
+        for peer in range(self.partitions):
+            if peer == self.partition:
+                continue
+            runs = self.outbox.runs(name, peer)
+            number = self._rows.get("number", name, peer, default=1)
+            self.outgoing[name, peer] = OutgoingEdge(name, peer, key, value, next=number, runs=runs)
+
+    def _make_inputs(self, part: Part) -> Inputs:
+        inputs = Inputs(part.name, lambda channel: self._channel_ended(part, channel))
+        channels: list[Channel] = []
+        order: dict[int, tuple[int, ...]] = {}
+        for entry in part.splits:
+            split = entry.split
+            process = self._ingest(part, split) if part.ingest is not None else self.execution.sources[entry.source]
+            channel = Channel(split.id, entry.source, process, topic=split.topic, disorder=split.disorder)
+            saved = self._rows.get("split", split.id, default=[None, channel.top, False])
+            channel.position, channel.top, channel.finished = saved
+            channel.bound = END if channel.finished else channel.top - split.disorder if channel.top > -1 else channel.bound
+            channel.ended = channel.finished
+            order[id(channel)] = (*part.order[entry.source], 0, split.index)
+            self.splits[split.id] = channel
+            channels.append(channel)
+        for edges in part.edges:
+            described = edges.channel
+            for sender in edges.senders:
+                process = self.execution.sources[described.source]
+                channel = Channel(
+                    described.name, described.source, process, topic=edges.topic, sender=sender, feedback=described.feedback
+                )
+                order[id(channel)] = (*part.order[described.source], 1, sender)
+                self._make_receiver(channel, described.key, described.value)
+                channels.append(channel)
+        inputs.add(channels, lambda channel: order[id(channel)])
+        inputs.patient = self.settings.patient
+        return inputs
+
+    def _make_receiver(self, channel: Channel, key: Any, value: Any) -> None:
+        name, sender = channel.name, channel.sender
+        if sender == self.partition:
+            cursor, number, channel.finished = self._rows.get("self", name, default=[1, 1, False])
+            edge = self.self_edges[name] = SelfEdge(channel, key, value, next=number)
+            edge.restore(self.outbox.waiting(name), cursor)
+            if name in self.ended_channels:
+                channel.end()
+        else:
+            cursor, channel.finished = self._rows.get("cursor", name, sender, default=[1, False])
+            self.incoming[name, sender] = IncomingEdge(channel, key, value, cursor=cursor)
+        if channel.finished:
+            channel.end()
+
+    def _connect(self, parts: list[Part]) -> None:
+        """Tell self-edges who writes them, and everything else which global tables it waits for."""
+        readers = [self._parts[part.name] for part in parts if part.global_sources]
+        for part, inputs in zip(parts, self.inputs, strict=True):
+            self.host.restore_time(inputs)
+            if part.ingest is None and not part.global_sources:
+                inputs.waits_for = readers
+        for part in parts:
+            if part.ingest is not None:
+                self.host.writers[part.ingest.name] = [self._parts[part.name]]
+        for name in self.topology.channels:
+            self.host.writers[name] = [self._parts[f"sub-topology {sub}"] for sub in writers(self.topology, name)]
+        for name, edge in self.self_edges.items():
+            edge.channel.upstream = lambda name=name: self.host.bound_of(name)
+
+    def _ingest(self, part: Part, split: Split) -> Process:
+        """The process that sends a split's records to the tasks of their keys, or to all tasks."""
+        assert part.ingest is not None
+        sender = self.host.channel_of(part.ingest)
+        if not part.to_all:
+            return sender.send
+
+        def to_all(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            for partition in range(self.partitions):
+                sender.send_to(partition, key, value, timestamp, headers)
+
+        return to_all
+
+    def _channel_ended(self, part: Part, channel: Channel) -> None:
+        inputs = self._parts[part.name]
+        if any(not c.finished for c in inputs.channels if c.source == channel.source):
+            return
+        self.host.between_records()
+        if part.ingest is not None:
+            self.host.end_channel(part.ingest.name)
+        else:
+            self._ended_sources.add(channel.source)
+            self.execution.end(channel.source)

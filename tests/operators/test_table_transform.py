@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from raystreams.stores.builders import Stores
 
 from raystreams import Materialized, ProcessingError, RaystreamsError, Record, StreamsBuilder, Topology, TopologyTestDriver
-from raystreams.stores.builders import Stores
 from tests.operators.scenario import dashed, rows, run
 
 

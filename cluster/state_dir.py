@@ -1,0 +1,65 @@
+"""Where a job's state lies: one folder a partition, each a TaskDatabase of its own.
+
+    state_dir/00000, state_dir/00001 ...
+
+A database knows whose it is: the job, its partition, the number of partitions. Opening it as another's is a StoreMismatchError that
+names the difference. To look at the state of a stopped job its databases are opened as the job opens them; nothing is committed.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from raystreams.cluster.errors import NotAvailableError
+from raystreams.stores.database import DatabaseSettings, TaskDatabase
+
+
+def partition_path(state_dir: Path, partition: int) -> Path:
+    """Return the folder of a partition's database."""
+    return state_dir / f"{partition:05}"
+
+
+def task_identity(job: str, partition: int, partitions: int) -> Mapping[str, Any]:
+    """Return what a task's database keeps about whose it is."""
+    return {"job": job, "partition": partition, "partitions": partitions}
+
+
+def open_partition(
+    state_dir: Path, job: str, partition: int, partitions: int, *, settings: DatabaseSettings | None = None
+) -> TaskDatabase:
+    """Open or make the database of a partition."""
+    path = partition_path(state_dir, partition)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return TaskDatabase.open(path, task_identity(job, partition, partitions), settings=settings)
+
+
+def has_state(state_dir: Path | None) -> bool:
+    """Tell whether a job has run with this state directory."""
+    return state_dir is not None and partition_path(state_dir, 0).is_dir()
+
+
+@contextmanager
+def stopped(state_dir: Path | None, job: str, partitions: int) -> Iterator[list[TaskDatabase]]:
+    """Open the databases of a stopped job, by partition, to read them.
+
+    NotAvailableError if there are none, StateLockedError if the job runs, StoreMismatchError if they are another's.
+    """
+    if state_dir is None:
+        raise NotAvailableError(f"the job {job!r} keeps its state in memory; give it a state_dir to ask it afterwards")
+    if not has_state(state_dir):
+        raise NotAvailableError(f"the job {job!r} has no state in {state_dir}: it has not run yet")
+    with ExitStack() as stack:
+        yield [stack.enter_context(open_partition(state_dir, job, number, partitions)) for number in range(partitions)]
+
+
+def forget(state_dir: Path, job: str, partitions: int) -> int:
+    """Delete the state and positions of a stopped job; return how many partitions it had. Other files there are left alone."""
+    with stopped(state_dir, job, partitions) as databases:
+        count = len(databases)
+    for number in range(count):
+        shutil.rmtree(partition_path(state_dir, number))
+    return count

@@ -1,7 +1,7 @@
 """Questions to the stores of a stopped job, as the command line asks them: keys as text in, plain rows out.
 
-    KEY    of a `str` store: the text itself; of any other type: as JSON ("7", "[\\"eu\\", 1]"), a date or time also without quotes.
-           Of a store without a type: JSON if it is such, else text
+    KEY    of a store of `str` keys: the text itself; of other types: JSON, such as 7 or ["eu", 1], and dates and times also
+           without quotes; of a store without a type: JSON if it is such, else text
 
 Rows are dicts of plain data: key, value, and timestamp, valid_to, start and end where the store has them.
 """

@@ -2,8 +2,9 @@
 
     state_dir/00000, state_dir/00001 ...
 
-A database knows whose it is: the job, its partition, the number of partitions. Opening it as another's is a StoreMismatchError that
-names the difference. To look at the state of a stopped job its databases are opened as the job opens them; nothing is committed.
+A database knows whose it is: the job, its partition, the number of partitions. Opening it as another's is a
+StoreMismatchError that names the difference. To look at the state of a stopped job its databases are opened as the job opens
+them; nothing is committed.
 """
 
 from __future__ import annotations

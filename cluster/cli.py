@@ -1,0 +1,281 @@
+"""The command `raystreams`. Each command loads a job file and asks one part of the cluster layer; nothing is decided here.
+
+Errors of ours are one message on stderr without a traceback, and exit code 1; a wrong command line is 2; Ctrl-C commits what
+was done and exits with 130, SIGTERM likewise with 143. What is imported here is imported by every command: so Ray, pyarrow
+and rich are not.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn, TypeVar
+
+import click
+from raystreams.cluster.job_file import JobDescription, load_job_file
+from raystreams.operators.errors import ProcessingError
+from raystreams.stores.errors import RaystreamsError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_JOB = click.argument("job", metavar="JOB.TOML", type=click.Path(path_type=Path))
+_PARAMS = click.option(
+    "-P", "params", metavar="NAME=VALUE", multiple=True, help="An argument of build(), over those of [params]; may be repeated."
+)
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+
+
+class _Stopped(KeyboardInterrupt):
+    """SIGTERM: stop as at Ctrl-C."""
+
+
+def _reporting(command: F) -> F:
+    """Tell errors of ours as a person would, and end with the code that says what happened."""
+
+    @wraps(command)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return command(*args, **kwargs)
+        except RaystreamsError as error:
+            _fail(_message(error))
+        except OSError as error:
+            # A full disk, a folder that may not be written: the system's words are clear enough.
+            _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        except _Stopped:
+            click.echo("stopped; what was done is committed", err=True)
+            sys.exit(143)
+        except KeyboardInterrupt:
+            click.echo("stopped; what was done is committed", err=True)
+            sys.exit(130)
+
+    return run  # type: ignore[return-value]  # the same signature
+
+
+def _fail(text: str) -> NoReturn:
+    click.echo(f"error: {text}", err=True)
+    sys.exit(1)
+
+
+def _message(error: RaystreamsError) -> str:
+    """An error's text; of a user's function also the line that raised."""
+    if isinstance(error, ProcessingError) and isinstance(error.__cause__, Exception):
+        from raystreams.cluster.user_code import place_of
+
+        return f"{error}\n  at {place_of(error.__cause__, None)}"
+    return str(error)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="raystreams")
+def main() -> None:
+    """Kafka Streams' processing model in Python."""
+
+
+@main.command()
+@_JOB
+@_PARAMS
+@_JSON
+@_reporting
+def run(job: Path, params: tuple[str, ...], as_json: bool) -> None:
+    """Run a job in this process until its sources end. Started again, it goes on where it was."""
+    from raystreams.cluster.job import Job
+    from raystreams.cluster.terminal import shown, summary_text
+
+    described = _load(job, params)
+    with _terminating(), shown(sys.stderr, quiet=as_json) as show:
+        made = Job(
+            described.name,
+            described.topology,
+            sources=described.sources,
+            sinks=described.sinks,
+            partitions=described.partitions,
+            state_dir=described.state_dir,
+            guarantee=described.guarantee,
+            on_error=described.on_error,
+        )
+        summary = made.run(progress=show).summary
+    if as_json:
+        _print_json(
+            {
+                "job": described.name,
+                "seconds": round(summary.seconds, 3),
+                "already_finished": summary.already_finished,
+                "sources": dict(summary.sources),
+                "sinks": dict(summary.sinks),
+                "dropped": [{"operator": o, "reason": r, "count": n} for (o, r), n in summary.dropped.items()],
+                "dead_letters": [{"topic": t, "reason": r, "count": n} for (t, r), n in summary.dead_letters.items()],
+            }
+        )
+    else:
+        click.echo(summary_text(described.name, summary))
+
+
+@main.command()
+@_JOB
+@_PARAMS
+@click.option("--mermaid", is_flag=True, help="As a Mermaid flow chart.")
+@_JSON
+@_reporting
+def describe(job: Path, params: tuple[str, ...], mermaid: bool, as_json: bool) -> None:
+    """Show a job's topology: processors, stores, and where records change partitions."""
+    topology = _load(job, params).topology
+    if as_json:
+        _print_json(
+            {
+                "nodes": [
+                    {
+                        "name": node.name,
+                        "operator": type(node.operator).__name__,
+                        "parents": node.parents,
+                        "stores": node.stores,
+                        "sub_topology": topology.sub_topology_of[node.name],
+                    }
+                    for node in topology.nodes.values()
+                ],
+                "stores": {
+                    name: {**builder.identity(), "global": name in topology.global_stores}
+                    for name, builder in topology.stores.items()
+                },
+                "channels": {name: channel.source for name, channel in topology.channels.items()},
+            }
+        )
+    else:
+        click.echo(topology.to_mermaid() if mermaid else topology.describe())
+
+
+@main.command()
+@_JOB
+@click.argument("store")
+@click.argument("key", required=False)
+@click.option("--as-of", metavar="TIME", help="The row as it was then: ISO 8601 with a zone, or milliseconds. Versioned stores.")
+@click.option("--history", is_flag=True, help="All versions of the row. Versioned stores.")
+@click.option("--range", "bounds", nargs=2, metavar="FIRST LAST", help="The rows of keys from FIRST to LAST, both included.")
+@click.option("--all", "everything", is_flag=True, help="All rows.")
+@click.option("--reverse", is_flag=True, help="From the last to the first.")
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="At most N rows.")
+@_PARAMS
+@_JSON
+@_reporting
+def query(
+    job: Path,
+    store: str,
+    key: str | None,
+    as_of: str | None,
+    history: bool,
+    bounds: tuple[str, str] | None,
+    everything: bool,
+    reverse: bool,
+    limit: int | None,
+    params: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Read a store of a stopped job.
+
+    KEY is the text itself where the keys are text, else JSON, such as 7 or '["eu", 1]'.
+    """
+    from itertools import islice
+
+    from raystreams.cluster.query import Question, as_text, ask, builder_of
+    from raystreams.cluster.state_dir import stopped
+
+    if (key is not None) + (bounds is not None) + everything != 1:
+        raise click.UsageError("give a KEY, or --range FIRST LAST, or --all")
+    if key is None and (as_of is not None or history):
+        raise click.UsageError("--as-of and --history want a KEY")
+    described = _load(job, params)
+    builder_of(described.topology, store)
+    question = Question(key=key, range=bounds, all=everything, as_of=_time(as_of), history=history, reverse=reverse)
+    with stopped(described.state_dir, described.name, described.partitions) as databases:
+        found = 0
+        for row in islice(ask(described.topology, databases, store, question), limit):
+            found += 1
+            click.echo(json.dumps(row, ensure_ascii=False) if as_json else as_text(row))
+    if not found and key is not None:
+        _fail(f"{store} has no row of the key {key}" + ("" if as_of is None else f" at {as_of}"))
+
+
+@main.command()
+@_JOB
+@_PARAMS
+@click.option("--yes", "-y", is_flag=True, help="Don't ask.")
+@_reporting
+def reset(job: Path, params: tuple[str, ...], yes: bool) -> None:
+    """Forget a job's state and positions: the next run begins anew, and replaces the outputs."""
+    from raystreams.cluster.state_dir import forget, has_state
+
+    described = _load(job, params)
+    if described.state_dir is None or not has_state(described.state_dir):
+        click.echo(f"{described.name} has no state")
+        return
+    if not yes:
+        click.confirm(f"Delete the state of {described.name} in {described.state_dir}?", abort=True)
+    count = forget(described.state_dir, described.name, described.partitions)
+    click.echo(f"forgot the state of {described.name}: {count} partition{'' if count == 1 else 's'}")
+
+
+@main.command()
+@_JOB
+@click.option("--against", metavar="DIR", type=click.Path(path_type=Path), help="Another state directory than the job's own.")
+@click.option("--deep", is_flag=True, help="Read every row, to find damage.")
+@_PARAMS
+@_JSON
+@_reporting
+def check(job: Path, against: Path | None, deep: bool, params: tuple[str, ...], as_json: bool) -> None:
+    """Say what becomes of a job's existing state: kept, renamed, new, gone or refused."""
+    from raystreams.cluster.state_check import check_state
+
+    described = _load(job, params)
+    report = check_state(described, against or described.state_dir, deep=deep)
+    if as_json:
+        _print_json(report.as_data())
+    else:
+        click.echo(report.as_text())
+    if report.is_refused:
+        sys.exit(1)
+
+
+def _load(job: Path, params: tuple[str, ...]) -> JobDescription:
+    arguments = {}
+    for param in params:
+        name, separator, value = param.partition("=")
+        if not separator or not name:
+            raise click.UsageError(f"-P {param}: write NAME=VALUE")
+        arguments[name.strip()] = value
+    return load_job_file(job, arguments=arguments)
+
+
+def _time(text: str | None) -> Any:
+    if text is None:
+        return None
+    if text.lstrip("-").isdigit():
+        return int(text)
+    from raystreams.cluster.config import parse_time
+
+    try:
+        return parse_time(text)
+    except ValueError as error:
+        raise click.UsageError(f"--as-of: {error}") from error
+
+
+@contextmanager
+def _terminating() -> Iterator[None]:
+    """Stop at SIGTERM as at Ctrl-C."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise _Stopped
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _print_json(data: Any) -> None:
+    click.echo(json.dumps(data, ensure_ascii=False))

@@ -81,9 +81,8 @@ class SubscriptionAnswer:
                 timestamp = max(timestamp, found.timestamp)
                 if instruction is not _FORGET_AND_ANSWER:
                     value = encode_value(found.value)
-            elif instruction is _ONLY_IF_FOUND:
-                return
-            answer = (subscription.partition, Response(subscription.hash, value))
+            quiet = found is None and instruction is _ONLY_IF_FOUND
+            answer = (subscription.partition, Response(subscription.hash, value, quiet))
             forward(decode_key(subscription.primary_key), answer, timestamp, headers)
 
         return process

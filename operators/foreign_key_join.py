@@ -35,7 +35,7 @@ from raystreams.operators.graph import Channel, ChannelSource
 from raystreams.operators.hints import value_of
 from raystreams.operators.options import TableJoined
 from raystreams.operators.table_source import add_table
-from raystreams.stores.builders import subscription_store
+from raystreams.stores.builders import Stores, subscription_store
 
 if TYPE_CHECKING:
     from raystreams.operators.ktable import KTable
@@ -132,14 +132,18 @@ def add_foreign_key_join(
             partitioner=by_home,
         )
     )  # fmt: skip
+    given = None
+    if not is_left:
+        given = draft.store_of(resolve, "-given", name)
+        draft.add_store(Stores.key_value(given, key=left._key, value=bool))
     draft.add(
         resolve,
         lambda: Resolve(
-            table=left._table.node, joiner=join.joiner, with_key=join.with_key, left=is_left, value=left._value,
-            other_value=right._value, counted_as=name,
+            table=left._table.node, given=given, foreign_key=extractor, joiner=join.joiner, with_key=join.with_key,
+            value=left._value, other_value=right._value, counted_as=name,
         ),
         [answer_source],
-        stores=[left._table],
+        stores=[left._table] if given is None else [left._table, given],
         on_error=join.on_error,
     )  # fmt: skip
     value = value_of(join.joiner, join.value)

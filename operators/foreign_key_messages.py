@@ -33,7 +33,7 @@ class Instruction(IntEnum):
     PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE = 2
     """Subscribe; answer with the row or with none, always."""
     PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE = 3
-    """Subscribe; answer only with a row."""
+    """Subscribe; a missing row is answered quietly."""
 
 
 class Subscription(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -50,10 +50,14 @@ class Subscription(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Response(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The right row for a left one. `hash` is what the subscription carried; `value` is None where there is no row."""
+    """The right row for a left one. `hash` is what the subscription carried; `value` is None where there is no row.
+
+    `quiet`: there is no row, and whoever asked only wanted to know of one; it matters only if a result has to go.
+    """
 
     hash: bytes | None
     value: bytes | None
+    quiet: bool = False
     version: int = 1
 
 

@@ -31,6 +31,17 @@ def keys_apart(partitions: int) -> list[str]:
     return [found[partition] for partition in range(partitions)]
 
 
+def there_and_back(kind: str) -> tuple[DelayedDriver, str, str]:
+    """A row that went from one right key to another and back, nothing delivered; the right keys."""
+    one, two = keys_apart(2)
+    driver = DelayedDriver(joined(kind), partitions=2)
+    driver.send("R", one, "A", 0)
+    driver.send("R", two, "B", 0)
+    for n, key in enumerate((one, two, one)):
+        driver.send("L", "p", f"1|{key}", 10 + n)
+    return driver, one, two
+
+
 @pytest.mark.parametrize("kind", ["inner", "left"])
 def test_an_answer_that_a_newer_value_has_overtaken_is_dropped_and_counted(kind: str) -> None:
     driver = DelayedDriver(joined(kind), partitions=2)
@@ -47,12 +58,7 @@ def test_an_answer_that_a_newer_value_has_overtaken_is_dropped_and_counted(kind:
 @pytest.mark.parametrize("kind", ["inner", "left"])
 @pytest.mark.parametrize("first", [0, 1])
 def test_a_row_that_goes_to_another_key_and_back_has_one_subscription(kind: str, first: int) -> None:
-    one, two = keys_apart(2)
-    driver = DelayedDriver(joined(kind), partitions=2)
-    driver.send("R", one, "A", 0)
-    driver.send("R", two, "B", 0)
-    for n, key in enumerate((one, two, one)):
-        driver.send("L", "p", f"1|{key}", 10 + n)
+    driver, one, two = there_and_back(kind)
     registration, response = driver.topology.channels
 
     # The answers of the two partitions come in either order.
@@ -72,12 +78,7 @@ def test_a_row_that_goes_to_another_key_and_back_has_one_subscription(kind: str,
 @pytest.mark.parametrize("kind", ["inner", "left"])
 @pytest.mark.parametrize("last", [0, 1])
 def test_the_answers_of_two_partitions_may_come_in_either_order(kind: str, last: int) -> None:
-    one, two = keys_apart(2)
-    driver = DelayedDriver(joined(kind), partitions=2)
-    driver.send("R", one, "A", 0)
-    driver.send("R", two, "B", 0)
-    for n, key in enumerate((one, two, one)):
-        driver.send("L", "p", f"1|{key}", 10 + n)
+    driver, one, _ = there_and_back(kind)
     registration = next(iter(driver.topology.channels))
     while requests := [edge for edge in driver.waiting if edge[0] == registration]:
         driver.deliver(requests[0])
@@ -88,6 +89,34 @@ def test_the_answers_of_two_partitions_may_come_in_either_order(kind: str, last:
     # The first subscription's answer carries the hash of an equal value, so it is as good as the third's.
     assert {r.value for r in driver.outputs} == {f"1|{one}-A"}
     assert driver.dropped == {("j", "stale response"): 1}
+
+
+@pytest.mark.parametrize("kind", ["inner", "left"])
+@pytest.mark.parametrize(
+    "meanwhile",
+    [
+        [("R", "r", None), ("L", "p", "2|r")],
+        [("L", "p", None), ("L", "p", "2|s")],
+        [("L", "p", "2|~"), ("L", "p", "3|~")],
+        [("L", "p", "2|~"), ("L", "p", None)],
+        [("L", "p", None), ("R", "r", None), ("L", "p", "1|r")],
+    ],
+)
+@pytest.mark.parametrize("first", [0, -1])
+def test_a_result_that_has_to_go_goes_although_the_row_changes_before_it_is_told(
+    kind: str, meanwhile: list[tuple[str, str, str | None]], first: int
+) -> None:
+    driver = DelayedDriver(joined(kind), partitions=2)
+    driver.send("R", "r", "A", 0)
+    driver.send("L", "p", "1|r", 1)
+    driver.deliver_all()
+    for topic, key, value in meanwhile:
+        driver.send(topic, key, value, 2)
+
+    driver.deliver_all(lambda edges: edges[first])
+
+    left = meanwhile[-1][2]
+    assert driver.outputs[-1].value == (None if kind == "inner" or left is None else dashed(left, None))
 
 
 LEFT, RIGHT = [f"p{n}" for n in range(4)], [f"r{n}" for n in range(4)]

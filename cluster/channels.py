@@ -91,6 +91,8 @@ class Inputs:
         self.stream_time = -1
         self.current = START
         """The order of the record that is being processed; of the last one between records."""
+        self.passed = START
+        """The last time that was passed without a record."""
         self.events = 0
         """Records and ends taken so far."""
         self.interrupted = False
@@ -118,6 +120,15 @@ class Inputs:
             lowest = min(lowest, at)
         held = self.held()
         return lowest if held is None else min(lowest, held)
+
+    def passed_time(self) -> int | None:
+        """A time, later than ever before, that no later record will be older than; only known where all inputs are live,
+        have caught up, and say how far time is."""
+        live = [channel for channel in self.channels if not channel.feedback and not channel.finished]
+        if not live or any(channel.records or not channel.idle for channel in live):
+            return None
+        time = min(channel.present_bound() for channel in live)
+        return time if max(self.passed, self.stream_time) < time < END else None
 
     @property
     def idle(self) -> bool:

@@ -127,10 +127,10 @@ def _topology(tables: Tables, params: Mapping[str, Any], arguments: Mapping[str,
     takes = parameters_of(build)
     given = _read(table, takes, setting.value)
     for name, value in params.items():
-        _check_name(name, takes, lambda text: ConfigError(f"parameter {text}"), setting.value)
+        _check_name(name, takes, lambda text, name=name: ConfigError(f"{name}: {text}"), setting.value)
         given[name] = value
     for name, text in arguments.items():
-        _check_name(name, takes, lambda text: ConfigError(f"-P {text}"), setting.value)
+        _check_name(name, takes, lambda text, name=name: ConfigError(f"-P {name}: {text}"), setting.value)
         hint = takes.named[name].hint if name in takes.named else Any
         try:
             given[name] = read_argument(text, hint, Path())
@@ -232,7 +232,7 @@ def _value(table: Table, key: str, setting: Setting, takes: Parameters) -> Any:
 
 def _check_name(name: str, takes: Parameters, error: Callable[[str], ConfigError], what: str) -> None:
     if name not in takes.named and not takes.open:
-        raise error(f"{name}: {what} takes no such setting{did_you_mean(name, takes.named)}")
+        raise error(f"{what} takes no such setting{did_you_mean(name, takes.named)}")
 
 
 def _made(settings: type[Any], table: Table) -> Any:

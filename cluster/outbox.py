@@ -21,11 +21,6 @@ class Outbox:
     def __init__(self, database: TaskDatabase) -> None:
         self._sent = Rows(database, "_outbox")
         self._waiting = Rows(database, "_self")
-        self.full: set[str] = set()
-
-    def is_full(self, inputs: str) -> bool:
-        """Whether the inputs of that name must wait until peers have committed more."""
-        return inputs in self.full
 
     def runs(self, channel: str, peer: int) -> list[Run]:
         """The runs of an edge that were committed and not acknowledged, oldest first."""

@@ -119,6 +119,10 @@ class SinkOutputs:
         if done >= sequence:
             self._batches.delete(topic, sequence)
 
+    def forget(self, topic: str, sequence: int) -> None:
+        """Delete a batch that nothing has to write."""
+        self._batches.delete(topic, sequence)
+
     def written_up_to(self, topic: str, sink: int) -> int:
         """The sequence of the last batch that a sink has written."""
         return int(self._rows.get("written", topic, sink, default=0))

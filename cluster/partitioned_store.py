@@ -17,7 +17,7 @@ _BY_KEY = frozenset({"get", "fetch", "backward_fetch", "fetch_session", "find_se
 _ROWS = frozenset(
     {
         "range", "reverse_range", "all", "reverse_all", "prefix_scan", "fetch_range", "backward_fetch_range", "backward_all",
-        "fetch_all", "backward_fetch_all", "fetch_range", "find_sessions_range", "backward_find_sessions_range", "find_ended",
+        "fetch_all", "backward_fetch_all", "find_sessions_range", "backward_find_sessions_range", "find_ended",
     }
 )  # fmt: skip
 

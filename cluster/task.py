@@ -29,6 +29,9 @@ from raystreams.operators.record import Headers, Process
 from raystreams.stores.database import TaskDatabase
 from raystreams.stores.values import NO_HEADERS
 
+EDGE_RECORDS = 65_536
+"""Records that may be on their way on one edge; above that, what feeds it waits. Channels that feed back are exempt."""
+
 CHUNK = 1024
 """Records that one sub-topology may process before the next one gets its turn."""
 
@@ -91,6 +94,8 @@ class PartitionTask:
         self.inputs = [self._make_inputs(part) for part in parts]
         self._parts = {part.name: inputs for part, inputs in zip(parts, self.inputs, strict=True)}
         self._connect(parts)
+        self._events = 0
+        self._cursors = {edge: incoming.cursor for edge, incoming in self.incoming.items()}
         for source in self._ended_sources:
             self.execution.end(source, quietly=True)
 
@@ -112,7 +117,7 @@ class PartitionTask:
         while went_on and done < budget:
             went_on = False
             for number, inputs in enumerate(self.inputs):
-                if self.outbox.is_full(inputs.name):
+                if self.is_full(inputs):
                     continue
                 host.active = inputs
                 punctuate = None
@@ -128,6 +133,7 @@ class PartitionTask:
         """Write everything that happened since the last commit, at once; returns what may leave now."""
         for id, channel in self.splits.items():
             self._rows.put("split", id, value=[channel.position, channel.top, channel.finished])
+        cursors = {edge: incoming.cursor for edge, incoming in self.incoming.items()}
         for (name, sender), incoming in self.incoming.items():
             self._rows.put("cursor", name, sender, value=[incoming.cursor, incoming.channel.finished])
         for name, edge in self.self_edges.items():
@@ -143,6 +149,7 @@ class PartitionTask:
         self.host.save(self.inputs)
         batches = self.outputs.draw()
         self.database.commit(sync=sync)
+        self._cursors = cursors
         return Outgoing(messages=self.messages(), batches=batches)
 
     def messages(self) -> list[Message]:
@@ -156,11 +163,7 @@ class PartitionTask:
             sender=self.partition,
             receiver=peer,
             runs=tuple(run for edge in edges.values() for run in list(edge.runs)[:limit]),
-            committed={
-                name: self._rows.get("cursor", name, peer, default=[1, False])[0]
-                for name, sender in self.incoming
-                if sender == peer
-            },
+            committed={name: number for (name, sender), number in self._cursors.items() if sender == peer},
             edges=self.outbox.edge_states(self, edges),
         )
 
@@ -198,6 +201,42 @@ class PartitionTask:
             self.host.between_records()
             self.execution.time_passes(sub.id, timestamp)
 
+    def let_time_pass(self) -> bool:
+        """Where all inputs have caught up with live sources, close what their watermarks close; returns if that was new."""
+        new = False
+        for sub in self.topology.sub_topologies:
+            inputs = self._parts[f"sub-topology {sub.id}"]
+            time = inputs.passed_time()
+            if time is not None:
+                inputs.passed = time
+                self.host.active = inputs
+                self.host.between_records()
+                self.execution.time_passes(sub.id, time)
+                new = True
+        return new
+
+    def took_ends(self) -> bool:
+        """Whether inputs have ended since this was asked last."""
+        events = sum(inputs.events for inputs in self.inputs)
+        changed, self._events = events != self._events, events
+        return changed
+
+    def is_held_up(self, channel: Channel) -> bool:
+        """Whether what a split feeds has to wait for its receivers, so that nothing more should be read."""
+        return any(channel in inputs.channels and self.is_full(inputs) for inputs in self.inputs)
+
+    def is_full(self, inputs: Inputs) -> bool:
+        """Whether a channel that these inputs feed has more unfinished records than it may."""
+        for name in self._feeds[inputs.name]:
+            own = self.self_edges.get(name)
+            if own is not None and len(own.channel.records) >= EDGE_RECORDS:
+                return True
+            for peer in range(self.partitions):
+                edge = self.outgoing.get((name, peer))
+                if edge is not None and edge.unacknowledged + len(edge.fresh) >= EDGE_RECORDS:
+                    return True
+        return False
+
     def end_feedback(self) -> None:
         """Nothing moves any more on channels that feed back: end them (the shell has seen that all edges are empty)."""
         for inputs in self.inputs:
@@ -216,6 +255,11 @@ class PartitionTask:
     def finished(self) -> bool:
         """Whether all inputs have ended."""
         return all(channel.finished for inputs in self.inputs for channel in inputs.channels)
+
+    @property
+    def awaits_feedback(self) -> bool:
+        """Whether only channels that feed back have not ended."""
+        return all(channel.finished or channel.feedback for inputs in self.inputs for channel in inputs.channels)
 
     @property
     def unacknowledged(self) -> int:
@@ -292,6 +336,11 @@ class PartitionTask:
                 self.host.writers[part.ingest.name] = [self._parts[part.name]]
         for name in self.topology.channels:
             self.host.writers[name] = [self._parts[f"sub-topology {sub}"] for sub in writers(self.topology, name)]
+        self._feeds: dict[str, list[str]] = {inputs.name: [] for inputs in self.inputs}
+        for name, feeding in self.host.writers.items():
+            channel = self.topology.channels.get(name)
+            for inputs in feeding if channel is None or not channel.feedback else ():
+                self._feeds[inputs.name].append(name)
         for name, edge in self.self_edges.items():
             edge.channel.upstream = lambda name=name: self.host.bound_of(name)
 

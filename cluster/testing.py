@@ -15,13 +15,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from raystreams.cluster.driver_topics import InputTopic, OutputTopic
 from raystreams.cluster.intake import Intake
 from raystreams.cluster.partitioned_store import PartitionedStore
 from raystreams.cluster.partitioning import router
 from raystreams.cluster.task import PartitionTask, TaskSettings
-from raystreams.cluster.driver_topics import InputTopic, OutputTopic
 from raystreams.cluster.wiring import Split
-from raystreams.operators.graph import Topology, TopicSource
+from raystreams.operators.graph import TopicSource, Topology
 from raystreams.operators.options import Materialized, OnError, Topic
 from raystreams.operators.record import Headers, Record
 from raystreams.stores.builders import StoreBuilder
@@ -29,7 +29,6 @@ from raystreams.stores.database import TaskDatabase
 from raystreams.stores.memory import MemoryEngine
 from raystreams.stores.values import Duration, Time, duration_milliseconds, to_milliseconds
 from typing_extensions import Self
-
 
 
 class TopologyTestDriver:

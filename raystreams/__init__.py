@@ -10,11 +10,42 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from raystreams.cluster.connectors.base import BadRow as BadRow
+    from raystreams.cluster.connectors.base import ColumnBatch as ColumnBatch
+    from raystreams.cluster.connectors.base import Sink as Sink
+    from raystreams.cluster.connectors.base import SinkBatch as SinkBatch
+    from raystreams.cluster.connectors.base import SinkWriter as SinkWriter
+    from raystreams.cluster.connectors.base import Source as Source
+    from raystreams.cluster.connectors.base import SourceRecord as SourceRecord
+    from raystreams.cluster.connectors.base import Wait as Wait
+    from raystreams.cluster.connectors.collect import Collect as Collect
+    from raystreams.cluster.connectors.conformance import check_sink as check_sink
+    from raystreams.cluster.connectors.conformance import check_source as check_source
+    from raystreams.cluster.connectors.csv import CsvSource as CsvSource
+    from raystreams.cluster.connectors.csv_sink import CsvSink as CsvSink
+    from raystreams.cluster.connectors.jsonl import JsonLinesSink as JsonLinesSink
+    from raystreams.cluster.connectors.jsonl import JsonLinesSource as JsonLinesSource
+    from raystreams.cluster.connectors.rows import Rows as Rows
+    from raystreams.cluster.errors import BadRowError as BadRowError
+    from raystreams.cluster.errors import ConfigError as ConfigError
+    from raystreams.cluster.errors import NotAvailableError as NotAvailableError
+    from raystreams.cluster.errors import RetryLater as RetryLater
+    from raystreams.cluster.errors import SinkError as SinkError
+    from raystreams.cluster.errors import SourceError as SourceError
+    from raystreams.cluster.job import Job as Job
+    from raystreams.cluster.job import Output as Output
+    from raystreams.cluster.job import Result as Result
+    from raystreams.cluster.job import RunningJob as RunningJob
+    from raystreams.cluster.progress import Progress as Progress
+    from raystreams.cluster.progress import Summary as Summary
+    from raystreams.cluster.simulation import check_crashes as check_crashes
+    from raystreams.cluster.testing import TopologyTestDriver as TopologyTestDriver
     from raystreams.operators.builder import StreamsBuilder as StreamsBuilder
     from raystreams.operators.errors import BufferFullError as BufferFullError
     from raystreams.operators.errors import ProcessingError as ProcessingError
     from raystreams.operators.errors import TopologyError as TopologyError
     from raystreams.operators.graph import Topology as Topology
+    from raystreams.operators.grouped import KGroupedStream as KGroupedStream
     from raystreams.operators.kstream import KStream as KStream
     from raystreams.operators.ktable import GlobalKTable as GlobalKTable
     from raystreams.operators.ktable import KTable as KTable
@@ -37,6 +68,20 @@ if TYPE_CHECKING:
     from raystreams.operators.windows import SlidingWindows as SlidingWindows
     from raystreams.operators.windows import TimeWindows as TimeWindows
     from raystreams.operators.windows import UnlimitedWindows as UnlimitedWindows
+    from raystreams.stores.builders import Stores as Stores
+    from raystreams.stores.errors import CorruptedStoreError as CorruptedStoreError
+    from raystreams.stores.errors import RaystreamsError as RaystreamsError
+    from raystreams.stores.errors import SerdeError as SerdeError
+    from raystreams.stores.errors import StateLockedError as StateLockedError
+    from raystreams.stores.errors import StoreError as StoreError
+    from raystreams.stores.errors import StoreMismatchError as StoreMismatchError
+    from raystreams.stores.serdes import Serde as Serde
+    from raystreams.stores.serdes import serde as serde
+    from raystreams.stores.values import PUT_LATEST as PUT_LATEST
+    from raystreams.stores.values import PUT_REFUSED as PUT_REFUSED
+    from raystreams.stores.values import ValueAndTimestamp as ValueAndTimestamp
+    from raystreams.stores.values import VersionedRecord as VersionedRecord
+    from raystreams.stores.values import Windowed as Windowed
 
 _HOMES = {
     "operators.builder": ("StreamsBuilder",),
@@ -55,14 +100,26 @@ _HOMES = {
     "operators.windows": ("JoinWindows", "SessionWindows", "SlidingWindows", "TimeWindows", "UnlimitedWindows"),
     "stores.builders": ("Stores",),
     "stores.errors": (
-        "CorruptedStoreError", "RaystreamsError", "SerdeError", "StoreError", "StoreMismatchError",
+        "CorruptedStoreError", "RaystreamsError", "SerdeError", "StateLockedError", "StoreError", "StoreMismatchError",
     ),
     "stores.serdes": ("Serde", "serde"),
     "stores.values": (
         "PUT_LATEST", "PUT_REFUSED", "ValueAndTimestamp", "VersionedRecord", "Windowed",
     ),
-    "cluster.testing": ("TopologyTestDriver",),
+    "cluster.connectors.base": (
+        "BadRow", "ColumnBatch", "Sink", "SinkBatch", "SinkWriter", "Source", "SourceRecord", "Wait",
+    ),
+    "cluster.connectors.collect": ("Collect",),
+    "cluster.connectors.conformance": ("check_sink", "check_source"),
+    "cluster.connectors.csv": ("CsvSource",),
+    "cluster.connectors.csv_sink": ("CsvSink",),
+    "cluster.connectors.jsonl": ("JsonLinesSink", "JsonLinesSource"),
+    "cluster.connectors.rows": ("Rows",),
+    "cluster.errors": ("BadRowError", "ConfigError", "NotAvailableError", "RetryLater", "SinkError", "SourceError"),
+    "cluster.job": ("Job", "Output", "Result", "RunningJob"),
+    "cluster.progress": ("Progress", "Summary"),
     "cluster.simulation": ("check_crashes",),
+    "cluster.testing": ("TopologyTestDriver",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

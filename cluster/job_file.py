@@ -126,16 +126,18 @@ def _topology(tables: Tables, params: Mapping[str, Any], arguments: Mapping[str,
         raise job.error(f"{setting.value} is a {type(build).__name__}, and no function that returns a Topology", "topology")
     takes = parameters_of(build)
     given = _read(table, takes, setting.value)
-    for name, value in params.items():
-        _check_name(name, takes, lambda text, name=name: ConfigError(f"{name}: {text}"), setting.value)
-        given[name] = value
+    for name in params:
+        if unknown := _unknown(name, takes, setting.value):
+            raise ConfigError(f"{name}: {unknown}")
     for name, text in arguments.items():
-        _check_name(name, takes, lambda text, name=name: ConfigError(f"-P {name}: {text}"), setting.value)
+        if unknown := _unknown(name, takes, setting.value):
+            raise ConfigError(f"-P {name}: {unknown}")
         hint = takes.named[name].hint if name in takes.named else Any
         try:
             given[name] = read_argument(text, hint, Path())
         except ValueError as error:
             raise ConfigError(f"-P {name}: {error}") from error
+    given |= params
     missing = [name for name, parameter in takes.named.items() if parameter.required and name not in given]
     if missing:
         raise table.error(f"{setting.value} needs {', '.join(missing)}; write them here or give -P {missing[0]}=...")
@@ -216,7 +218,8 @@ def _read(table: Table, takes: Parameters, what: str) -> dict[str, Any]:
     """Read a table's settings as what a callable takes."""
     read = {}
     for key, setting in table.settings.items():
-        _check_name(key, takes, lambda text, key=key: table.error(text, key), what)  # type: ignore[misc]  # bound now
+        if unknown := _unknown(key, takes, what):
+            raise table.error(unknown, key)
         read[key] = _value(table, key, setting, takes)
     return read
 
@@ -230,9 +233,10 @@ def _value(table: Table, key: str, setting: Setting, takes: Parameters) -> Any:
         raise table.error(str(error), key) from error
 
 
-def _check_name(name: str, takes: Parameters, error: Callable[[str], ConfigError], what: str) -> None:
-    if name not in takes.named and not takes.open:
-        raise error(f"{what} takes no such setting{did_you_mean(name, takes.named)}")
+def _unknown(name: str, takes: Parameters, what: str) -> str | None:
+    if name in takes.named or takes.open:
+        return None
+    return f"{what} takes no such setting{did_you_mean(name, takes.named)}"
 
 
 def _made(settings: type[Any], table: Table) -> Any:

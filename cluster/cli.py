@@ -228,7 +228,7 @@ def reset(job: Path, params: tuple[str, ...], yes: bool) -> None:
 @_reporting
 def check(job: Path, against: Path | None, deep: bool, params: tuple[str, ...], as_json: bool) -> None:
     """Say what becomes of a job's existing state: kept, renamed, new, gone or refused."""
-    from raystreams.cluster.state_check import check_state
+    from raystreams.cluster.state_report import check_state
 
     described = _load(job, params)
     report = check_state(described, against or described.state_dir, deep=deep)

@@ -62,11 +62,11 @@ class CsvSource(RowSettings):
 
     def size(self, split: str) -> int | None:
         """Return a file's size."""
-        return split_path(self.path, split, SUFFIXES).stat().st_size
+        return split_path(self.path, split).stat().st_size
 
     def read(self, split: str, position: Position | None) -> Iterator[ColumnBatch]:
         """Yield a file's rows after a position."""
-        path = split_path(self.path, split, SUFFIXES)
+        path = split_path(self.path, split)
         with LineReader(path, position) as reader:
             names = self._header(path, reader if position is None else None)
             if names:

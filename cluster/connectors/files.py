@@ -51,12 +51,18 @@ def find_splits(path: FilePath, suffixes: Sequence[str]) -> dict[str, Path]:
     return dict(sorted(files.items()))
 
 
-def split_path(path: FilePath, split: str, suffixes: Sequence[str]) -> Path:
+def split_path(path: FilePath, split: str) -> Path:
     """Return the file of a split. A SourceError if it is gone: what had been read of it can't be read again."""
-    files = find_splits(path, suffixes)
-    if split not in files:
-        raise SourceError(f"the file {split!r} is no longer in {fspath(path)!r}, and was not read to its end. Put it back")
-    return files[split]
+    given = Path(fspath(path))
+    if given.is_dir() or glob.has_magic(fspath(path)):
+        base = given if given.is_dir() else _fixed_part(given)
+        file = base / split
+        if not file.is_file():
+            raise SourceError(f"the file {split!r} is no longer in {str(base)!r}, and was not read to its end. Put it back")
+        return file
+    if not given.is_file():
+        raise ConfigError(f"path: there is no file or folder {str(given)!r}{_near(given)}")
+    return given
 
 
 def _is_hidden(file: Path, folder: Path) -> bool:

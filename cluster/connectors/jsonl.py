@@ -34,12 +34,12 @@ class JsonLinesSource(RowSettings):
 
     def size(self, split: str) -> int | None:
         """Return a file's size."""
-        return split_path(self.path, split, SUFFIXES).stat().st_size
+        return split_path(self.path, split).stat().st_size
 
     def read(self, split: str, position: Position | None) -> Iterator[ColumnBatch]:
         """Yield a file's rows after a position."""
         parser = JsonLinesParser(self.format())
-        with LineReader(split_path(self.path, split, SUFFIXES), position) as reader:
+        with LineReader(split_path(self.path, split), position) as reader:
             yield from read_batches(reader, parser.parse)
 
 

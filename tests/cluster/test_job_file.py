@@ -43,10 +43,9 @@ def test_a_job_file_is_the_constructor_calls_that_it_stands_for(tmp_path: Path) 
     job = load(tmp_path)
 
     assert (job.name, job.partitions, job.state_dir, job.guarantee, job.on_error) == ("shop", 1, None, "exactly_once", "fail")
-    assert dict(job.sources) == {
-        "orders": CsvSource(tmp_path / "data/orders.csv", key="id", timestamp="at"),
-        "items": JsonLinesSource(tmp_path / "data/items.jsonl", key="item"),
-    }
+    assert list(job.sources) == ["orders", "items"]
+    assert job.sources["orders"] == CsvSource(tmp_path / "data/orders.csv", key="id", timestamp="at")
+    assert job.sources["items"] == JsonLinesSource(tmp_path / "data/items.jsonl", key="item")
     assert job.sinks == {"out": (JsonLinesSink(tmp_path / "out"),)}
     assert set(job.topology.stores) == {"items"}
 

@@ -6,8 +6,9 @@ and skipped commits in the middle of a damaged log. A bloom filter answers gets 
 After a write that failed (disk full) the log may end in half a record. Opening drops that; a further write would put good
 records behind it, which could not be read again. So the engine takes no writes after a failed one, until it is opened anew.
 
-plyvel's iterators see the database as it was when they were made. None is ever `seek`ed: a bounded reverse iterator
-that is sought to its start gives a row from outside its bounds (plyvel 1.5.1).
+plyvel's iterators see the database as it was when they were made. Two faults of plyvel 1.5.1 are kept away from: a reverse
+iterator whose only row lies at its start gives nothing, so reverse scans find their start themselves; and one that is
+`seek`ed to its start gives a row from outside its bounds, so none is.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -135,15 +137,15 @@ def _scan(
 ) -> Iterator[tuple[bytes, bytes]]:
     """Make the iterator at once, so that it sees the rows of now, and yield from it later."""
     try:
-        rows = source.iterator(start=start, stop=stop, reverse=reverse, verify_checksums=True)
+        rows = source.iterator(start=None if reverse else start, stop=stop, reverse=reverse, verify_checksums=True)
     except (plyvel.Error, RuntimeError) as error:
         raise _translated(error, path) from error
-    return _guarded(rows, path)
+    return _guarded(rows if not reverse or not start else takewhile(lambda row: row[0] >= start, rows), rows, path)
 
 
-def _guarded(rows: Any, path: str) -> Iterator[tuple[bytes, bytes]]:
+def _guarded(taken: Iterator[tuple[bytes, bytes]], rows: Any, path: str) -> Iterator[tuple[bytes, bytes]]:
     try:
-        yield from rows
+        yield from taken
     except (plyvel.Error, RuntimeError) as error:
         raise _translated(error, path) from error
     finally:

@@ -167,7 +167,7 @@ def test_sessions_around_the_retention(home: MakeHome) -> None:  # S19, S20
     ],
 )
 def test_a_key_is_never_none_and_a_session_never_upside_down(home: MakeHome, ask: Callable[[Any], object]) -> None:  # S21
-    with pytest.raises(ValueError, match="must not be None|can't be"):
+    with pytest.raises(ValueError, match=r"must not be None|can't be"):
         ask(sessions(home).store)
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate, repeat
 from typing import Any
 
 from raystreams.operators.record import Headers, Process
@@ -23,14 +24,14 @@ START = -(2**63)
 END = 2**63 - 1
 
 Entry = tuple[int, Any, Any, int, Headers, Any]
-"""(order, key, value, timestamp, headers, position): the position is a split's, or the record's number on its edge."""
+"""(order, key, value, timestamp, headers, place): see `Channel.place`."""
 
 
 class Channel:
     """One input: a split, or the edge from one sender. Records wait here in the order in which they came."""
 
     __slots__ = (
-        "bound", "disorder", "ended", "feedback", "finished", "idle", "name", "position", "process", "rank", "records",
+        "bound", "disorder", "ended", "feedback", "finished", "idle", "name", "place", "process", "rank", "records",
         "sender", "source", "top", "topic", "upstream",
     )  # fmt: skip
 
@@ -46,25 +47,42 @@ class Channel:
         """Splits: the largest timestamp that was offered."""
         self.bound = START
         """No later record has a smaller order; it never falls."""
-        self.position: Any = None
-        """That of the last record taken; on an edge, the number of the next one."""
+        self.place: Any = None
+        """Where the last record that was taken stood: on an edge its number, on a split (positions of its batch, index)."""
         self.idle = self.ended = self.finished = False
         self.upstream: Callable[[], int] | None = None
         """Edges from a task to itself: the sender's present bound, which needs no message."""
 
     def offer(
-        self, keys: Iterable[Any], values: Iterable[Any], timestamps: Iterable[int], headers: Iterable[Headers],
-        positions: Iterable[Any],
+        self, keys: Sequence[Any], values: Sequence[Any], timestamps: Sequence[int], headers: Iterable[Headers],
+        positions: Sequence[Any],
     ) -> None:
-        """Take a split's records, in its order."""
-        top, disorder, append = self.top, self.disorder, self.records.append
-        for key, value, timestamp, header, position in zip(keys, values, timestamps, headers, positions, strict=True):
-            if timestamp > top:
-                top = timestamp
-            append((top - disorder, key, value, timestamp, header, position))
-        self.top = top
-        self.bound = max(self.bound, top - disorder if top != START else START)
+        """Take a split's records, in its order. Positions are looked up only where one is needed: at a commit."""
+        if not timestamps:
+            return
+        places = zip(repeat(positions), range(len(timestamps)))  # noqa: B905  # the first never ends
+        orders = list(accumulate(timestamps, max, initial=self.top))[1:]
+        self.top = orders[-1]
+        if self.disorder:
+            orders = [order - self.disorder for order in orders]
+        self.records.extend(zip(orders, keys, values, timestamps, headers, places, strict=True))
+        self.bound = max(self.bound, orders[-1])
         self.idle = False
+
+    @property
+    def position(self) -> Any:
+        """The position of the last record that was taken; on an edge, its number."""
+        place = self.place
+        if place.__class__ is tuple:
+            positions, index = place
+            # Kept as it was: what it is looked up in would keep the whole batch alive.
+            self.place = [positions[index]]
+            return self.place[0]
+        return place[0] if place.__class__ is list else place
+
+    @position.setter
+    def position(self, position: Any) -> None:
+        self.place = [position]
 
     def watermark(self, timestamp: int) -> None:
         """Nothing earlier than `timestamp` will follow."""
@@ -101,7 +119,6 @@ class Inputs:
         """Whether empty channels hold the others back; a test driver takes records as they are sent."""
         self.waits_for: Sequence[Inputs] = ()
         """Inputs of global tables, which are read to their present end first."""
-        self.held: Callable[[], int | None] = lambda: None
         self._on_end = on_end
 
     def add(self, channels: Iterable[Channel], order: Callable[[Channel], Any]) -> None:
@@ -118,8 +135,7 @@ class Inputs:
                 continue
             at = channel.records[0][0] if channel.records else END if channel.finished else channel.present_bound()
             lowest = min(lowest, at)
-        held = self.held()
-        return lowest if held is None else min(lowest, held)
+        return lowest
 
     def passed_time(self) -> int | None:
         """A time, later than ever before, that no later record will be older than; only known where all inputs are live,
@@ -192,8 +208,7 @@ class Inputs:
         while done < budget and records:
             if records[0][0] > limit:
                 break
-            order, key, value, timestamp, headers, position = pop()
-            channel.position = position
+            order, key, value, timestamp, headers, channel.place = pop()
             if order > self.current:
                 self.current = order
             if timestamp > time:

@@ -53,6 +53,7 @@ class ChannelSends:
         self._task, self._name = task, channel.name
         self._partition_of = router(channel.key, task.partitions, task.partition, channel.partitioner)
         self._only = task.partitions == 1 and channel.partitioner is None
+        self._held: list[Callable[[], int | None]] | None = None
         self.send = self._send_to_self if self._only else self._send
         if task.settings.tap:
             self.send_to = self._tapped(self.send_to)  # type: ignore[method-assign]
@@ -68,9 +69,20 @@ class ChannelSends:
 
         return tapped
 
+    def order(self) -> int:
+        """The order at which a record leaves now: that of the input, or of the oldest one that is held back on its way."""
+        current = self._task.host.order
+        if self._held is None:  # not known while operators start
+            self._held = self._task.execution.held(self._name)
+        for held in self._held:
+            order = held()
+            if order is not None and order < current:
+                current = order
+        return current
+
     def _send_to_self(self, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         task = self._task
-        task.self_edges[self._name].add(task.host.order, key, value, timestamp, headers)
+        task.self_edges[self._name].add(self.order(), key, value, timestamp, headers)
 
     def _send(self, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         self.send_to(self._partition_of(key, value), key, value, timestamp, headers)
@@ -79,10 +91,10 @@ class ChannelSends:
         """Send to a given partition."""
         task = self._task
         if partition == task.partition:
-            task.self_edges[self._name].add(task.host.order, key, value, timestamp, headers)
+            task.self_edges[self._name].add(self.order(), key, value, timestamp, headers)
             task.host.sent_to_self(self._name)
         else:
-            task.outgoing[self._name, partition].add(task.host.order, key, value, timestamp, headers)
+            task.outgoing[self._name, partition].add(self.order(), key, value, timestamp, headers)
 
 
 class TaskHost:
@@ -159,10 +171,8 @@ class TaskHost:
 
     @property
     def order(self) -> int:
-        """The order at which records leave now: that of the input, or of the oldest request that is being answered."""
-        active = self.active
-        held = active.held()
-        return active.current if held is None else min(active.current, held)
+        """The order of the record that is being processed."""
+        return self.active.current
 
     def begin(self, channel: Channel) -> None:
         """Records of a channel are processed from now on."""
@@ -179,7 +189,9 @@ class TaskHost:
 
     def bound_of(self, channel: str) -> int:
         """No record that is yet to be sent on a channel has a smaller order."""
-        return min((inputs.bound() for inputs in self.writers[channel]), default=END)
+        bound = min((inputs.bound() for inputs in self.writers[channel]), default=END)
+        held = [order for order in (held() for held in self._task.execution.held(channel)) if order is not None]
+        return min(bound, *held) if held else bound
 
     def restore_time(self, inputs: Inputs) -> None:
         """Take the clocks of inputs back after a restart."""

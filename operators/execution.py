@@ -78,6 +78,8 @@ class Host(Protocol):
     def drop(self, operator: str, reason: str) -> None: ...
     def wall_clock(self) -> int: ...
     def stream_time(self, sub_topology: int) -> int: ...
+    @property
+    def order(self) -> int: ...
     def request_commit(self) -> None: ...
 
 
@@ -99,7 +101,7 @@ class NodeRuntime:
         self.at_time: list[Callable[[int], None]] = []
         self.at_close: list[Callable[[], None]] = []
         self.oldest_held: Callable[[], int | None] = _nothing_held
-        """How far this node's input was when what it holds back came in; None: it holds nothing back."""
+        """The order of the oldest record that this node holds back; None: it holds nothing back."""
         self.on_error = execution.on_error_of(node)
 
     @property
@@ -160,12 +162,13 @@ class NodeRuntime:
         """Call with a time that no later record will be older than, when it moves without a record (watermarks)."""
         self.at_time.append(callback)
 
-    def holds(self, progress: Callable[[], int | None]) -> None:
-        """For nodes that wait for answers: `progress()` is how far (in time) their input was at the oldest open request.
+    def holds(self, order: Callable[[], int | None]) -> None:
+        """For nodes that wait for answers: `order()` is what `host.order` was at the oldest open request.
 
-        None: nothing is open. While a result is given out, it is that of its own request.
+        None: nothing is open. While a result is given out, it is that of its own request: what follows then sees each result
+        in its record's place, however fast the answer came.
         """
-        self.oldest_held = progress
+        self.oldest_held = order
 
     def when_closed(self, callback: Callable[[], None]) -> None:
         """Call once when the task stops in good order: give resources back."""
@@ -201,6 +204,7 @@ class Execution:
         self.runtimes = {name: NodeRuntime(self, node) for name, node in topology.nodes.items()}
         self._views: dict[str, TableView] = {}
         self._processes: dict[str, Process] = {}
+        self._held: dict[str, list[Callable[[], int | None]]] = {}
         for name in reversed(_parents_first(topology)):
             runtime = self.runtimes[name]
             runtime.children = {child: self._processes[child] for child in topology.children[name]}
@@ -249,6 +253,22 @@ class Execution:
         for channel in ended_channels:
             if not any(self._open[n.name] for n in _writers(self.topology, channel)):
                 self.host.end_channel(channel)
+
+    def held(self, channel: str) -> list[Callable[[], int | None]]:
+        """The `holds` of all nodes above the sinks of a channel: no record on it overtakes what they hold back."""
+        known = self._held.get(channel)
+        if known is not None:
+            return known
+        above: set[str] = set()
+        waiting = [node.name for node in _writers(self.topology, channel)]
+        while waiting:
+            name = waiting.pop()
+            if name not in above:
+                above.add(name)
+                waiting.extend(self.topology.nodes[name].parents)
+        found = [self.runtimes[name].oldest_held for name in self.topology.nodes if name in above]
+        self._held[channel] = held = [order for order in found if order is not _nothing_held]
+        return held
 
     def close(self) -> None:
         """The task stops: let every operator give back what it holds."""

@@ -52,15 +52,12 @@ if TYPE_CHECKING:
 
 
 class OpenRequest(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A record that waits for its answer, or, when it has one, for its turn.
-
-    `progress` is the largest timestamp that had come here with it: how far its stream was when it asked.
-    """
+    """A record that waits for its answer, or, when it has one, for its turn. `order` is its place among the task's records."""
 
     key: bytes | None
     record: bytes
     timestamp: int
-    progress: int
+    order: int
     answered: bool = False
     row: bytes | None = None
 
@@ -82,17 +79,15 @@ class Request:
     def start(self, node: NodeRuntime) -> Process:
         failed, drop = node.failed, node.dropping_as(self.release)
         send, release, own = node.children[self.sink], node.children[self.release], node.partition
-        keep, given, progress = node.store(self.store).put, node.cell("given", 0), node.cell("progress", -1)
+        keep, given, host = node.store(self.store).put, node.cell("given", 0), node.host
         encode_key, encode_foreign, left, foreign_key = self.key.encode, self.foreign.encode, self.left, self.foreign_key
         pack, _ = packing(self.value)
 
         def number(key: Any, value: Any, timestamp: int, headers: Headers) -> int:
             sequence: int = given.value
             given.value = sequence + 1
-            if timestamp > progress.value:
-                progress.value = timestamp
             key_bytes = None if key is None else encode_key(key)
-            keep(sequence, OpenRequest(key_bytes, pack(value, headers), timestamp, progress.value))
+            keep(sequence, OpenRequest(key_bytes, pack(value, headers), timestamp, host.order))
             return sequence
 
         def ask(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
@@ -209,12 +204,11 @@ class Release:
                 row = request.row
             released = None
 
-        def progress() -> int | None:
+        def order() -> int | None:
             request: OpenRequest | None = released or get(turn.value)
-            return None if request is None else request.progress
+            return None if request is None else request.order
 
-        # However fast answers come, what follows sees each result when its record asked, not when it was answered.
-        node.holds(progress)
+        node.holds(order)
         return process
 
 

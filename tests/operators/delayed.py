@@ -94,6 +94,10 @@ class _Host:
     def stream_time(self, sub_topology: int) -> int:
         return -1
 
+    @property
+    def order(self) -> int:
+        return 0
+
     def request_commit(self) -> None:
         pass
 

@@ -33,7 +33,12 @@ class Context:
 
     def __init__(self, partition: int) -> None:
         self.channel: Channel | None = None
-        self.partition = partition
+        self._partition = partition
+
+    @property
+    def partition(self) -> int:
+        """The task's partition; -1 inside punctuators and at ends."""
+        return self._partition if self.channel is not None else -1
 
     @property
     def topic(self) -> str | None:
@@ -181,6 +186,12 @@ class TaskHost:
     def between_records(self) -> None:
         """No record is being processed."""
         self.context.channel = None
+
+    def punctuate(self, sub_topology: int, time: int) -> None:
+        """Fire what is due by stream time after a record; for that moment there is none."""
+        channel, self.context.channel = self.context.channel, None
+        self._task.execution.punctuations.stream_time_passed(sub_topology, time)
+        self.context.channel = channel
 
     def sent_to_self(self, name: str) -> None:
         """A record came back to the inputs that are running: they must look again."""

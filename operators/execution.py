@@ -191,7 +191,7 @@ class NodeRuntime:
             return error
         at = self.context
         return ProcessingError(
-            self.name, at.topic, at.partition, at.position, key, timestamp, f"{type(error).__name__}: {error}"
+            self.name, at.topic, self.partition, at.position, key, timestamp, f"{type(error).__name__}: {error}"
         )
 
 

@@ -37,7 +37,7 @@ _WRITES = frozenset(("put", "put_if_absent", "put_if_different", "put_all", "del
 
 
 class Origin(NamedTuple):
-    """Where an input record came from; `(None, -1, None)` in a punctuator."""
+    """Where an input record came from; `(None, -1, -1)` in a punctuator."""
 
     topic: str | None
     partition: int

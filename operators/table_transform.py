@@ -45,7 +45,7 @@ class TransformContext(ProcessorContext[Any, Any]):
     @property
     def source(self) -> Origin:
         """Where the input record came from; a look-up has none."""
-        return Origin(None, -1, None) if self._looks_up else super().source
+        return Origin(None, -1, -1) if self._looks_up else super().source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

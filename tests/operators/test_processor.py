@@ -381,7 +381,7 @@ def test_b44_a_punctuator_has_no_record_and_leaks_none() -> None:
     with TopologyTestDriver(topology(Late)) as driver:
         driver.input_topic("in").send("x", key="k", timestamp=50, headers={"h": b"1"})
 
-        assert driver.output_topic("out").read_all() == [Record("p", [None, -1, None], 50)]
+        assert driver.output_topic("out").read_all() == [Record("p", [None, -1, -1], 50)]
 
 
 def test_a_schedule_needs_an_interval_and_a_known_clock() -> None:

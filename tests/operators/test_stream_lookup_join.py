@@ -109,6 +109,25 @@ def test_results_come_in_the_order_of_the_stream_whatever_partition_answers() ->
         ]
 
 
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_open_requests_survive_a_crash_and_no_record_is_joined_twice(partitions: int) -> None:
+    with TopologyTestDriver(joined(), partitions=partitions, auto_commit=False) as driver:
+        for n in range(4):
+            driver.input_topic("T").send(f"r{n}", key=f"f{n}", timestamp=0)
+        driver.commit()
+        for n in range(12):
+            driver.input_topic("S").send(f"{n}|f{n % 5}" if n % 3 else f"{n}|~", key="k", timestamp=n)
+            if n % 4 == 1:
+                driver.commit()
+            if n % 2:
+                driver.crash()
+        driver.commit()
+
+        found = driver.output_topic("out").read_all()
+        wanted = [f"{n}|f{n % 5}-r{n % 5}" if n % 5 < 4 else f"{n}|f4-null" for n in range(12)]
+        assert found == [Record("k", wanted[n] if n % 3 else f"{n}|~-null", n) for n in range(12)]
+
+
 def test_no_open_request_is_left_in_the_store() -> None:
     with TopologyTestDriver(joined(name="j")) as driver:
         driver.input_topic("S").send("a|f", key="k", timestamp=1)

@@ -18,11 +18,15 @@ dropped records included; unmatched records are given out by it: see `unmatched.
     null key, preserved side  J(v, None) at once; nothing is kept
     null key, other side      dropped, "null key"
 
+Windows without length and without grace hold nothing, so they join nothing (as in Kafka; there is a warning): to join what
+has exactly the same time, give a grace of at least 1 ms.
+
 A stream joined with itself is no special case: each record meets itself on its second way through.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -40,6 +44,8 @@ from raystreams.stores.builders import Stores, outer_join_buffer
 if TYPE_CHECKING:
     from raystreams.operators.kstream import KStream
     from raystreams.operators.kstream_joins import StreamJoin
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +144,8 @@ class JoinSide:
             back, ahead = ahead, back
 
         def find(key: Any, value: Any, timestamp: int) -> list[tuple[int, Any]]:
-            return [(time, join(key, value, other)) for time, other in fetch(key, timestamp - back, timestamp + ahead)]
+            hits = list(fetch(key, timestamp - back, timestamp + ahead))
+            return [(time, join(key, value, other)) for time, other in hits]
 
         return find
 
@@ -177,6 +184,8 @@ def add_stream_stream_join(
         )
     left_store, right_store, shared = (draft.store_of(name, "", base) for name in names)
     size = windows.before + windows.after
+    if size + windows.grace == 0:
+        _logger.warning("%r joins nothing: its windows have no length and no grace, so they hold no record", merge)
     for store, stream in ((left_store, left), (right_store, right)):
         draft.add_store(
             Stores.window(

@@ -33,7 +33,8 @@ def open_partition(
     state_dir: Path, job: str, partition: int, partitions: int, *, settings: DatabaseSettings | None = None
 ) -> TaskDatabase:
     """Open or make the database of a partition."""
-    path = partition_path(state_dir, partition)
+    # LevelDB knows by its path that another thread of this process has it open: one path, one spelling.
+    path = partition_path(state_dir.resolve(), partition)
     path.parent.mkdir(parents=True, exist_ok=True)
     return TaskDatabase.open(path, task_identity(job, partition, partitions), settings=settings)
 

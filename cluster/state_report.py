@@ -6,7 +6,8 @@
     gone       no store of the topology has this name any more: running would lose its rows, and is refused
     refused    another kind, type or setting: its rows can't be read as what the topology says
 
-State belongs to a store's or a channel's name. A state directory of another job or number of partitions is refused as a whole, with its error.
+State belongs to a store's or a channel's name. A state directory of another job or number of partitions is refused as a
+whole, with its error.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ class GraphDraft:
     def add_store(self, builder: StoreBuilder[Any], *, formerly: str | None = None) -> str:
         """Add a store; the same builder again is fine, another one under its name is a TopologyError. Returns the name."""
         if formerly is not None:
-            builder = replace(builder, formerly=formerly)
+            builder = dataclasses.replace(builder, formerly=formerly)
         known = self.stores.get(builder.name)
         if known is not None and known != builder:
             raise TopologyError(f"two stores are named {builder.name!r}; give one another name")

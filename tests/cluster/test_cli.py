@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -319,7 +318,7 @@ def test_describe_prints_the_topology(cli: Cli, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def stores(cli: Cli, tmp_path: Path) -> Iterator[Cli]:
+def stores(cli: Cli, tmp_path: Path) -> Cli:
     """A job whose state has a versioned store, one of tuple keys and a window store."""
     (tmp_path / "stores.py").write_text(STORES)
     (tmp_path / "job.toml").write_text(STORES_JOB)

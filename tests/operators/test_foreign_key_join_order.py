@@ -25,7 +25,8 @@ def joined(kind: str) -> Topology:
 
 def keys_apart(partitions: int) -> list[str]:
     """A right key for each partition."""
-    encode, found = key_serde(None).encode, {}
+    encode = key_serde(None).encode
+    found: dict[int, str] = {}
     for n in range(1000):
         found.setdefault(partition_of(encode(f"r{n}"), partitions), f"r{n}")
     return [found[partition] for partition in range(partitions)]

@@ -142,7 +142,7 @@ COUNTS = Stores.key_value("counts", key=str, value=int)
 class Count(Base):
     """Counts by key, in a store that it brings."""
 
-    stores = (COUNTS,)
+    stores: tuple[Any, ...] = (COUNTS,)
 
     def process(self, record: Record[str, Any]) -> None:
         if record.key is None:
@@ -457,13 +457,13 @@ def test_suppliers_are_checked_when_they_are_given() -> None:
     with pytest.raises(ValueError, match="same processor twice"):
         stream.process(lambda: one)
     with pytest.raises(TypeError, match="'process'"):
-        stream.process(dict)
+        stream.process(dict)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="async def"):
-        stream.process(process)
+        stream.process(process)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="list of stores"):
         stream.process(Double, stores="counts")
     with pytest.raises(TypeError, match="name, a Stores"):
-        stream.process(Double, stores=[7])
+        stream.process(Double, stores=[7])  # type: ignore[list-item]
 
 
 # ---- global stores

@@ -250,7 +250,8 @@ class WindowAgreement(Agreement):
 
     @rule(start=edges, end=edges)
     def fetch_all(self, start: int, end: int) -> None:
-        self.mirror(lambda s: s.fetch_all(start, end), lambda s: s.backward_fetch_all(start, end), self.model.fetch_all(start, end))
+        expected = self.model.fetch_all(start, end)
+        self.mirror(lambda s: s.fetch_all(start, end), lambda s: s.backward_fetch_all(start, end), expected)
         self.mirror(lambda s: s.all(), lambda s: s.backward_all(), self.model.fetch_all(0, 2**63 - 1))
 
 

@@ -9,19 +9,19 @@ import raystreams as rs
 from tests.golden.topologies import plain
 
 
-def open_store(spec: dict[str, Any], path: Path | None) -> Any:
-    """The case's store, as a context manager."""
+def builder_of(spec: dict[str, Any]) -> Any:
+    """The builder of the case's store."""
     ((kind, s),) = spec.items()
     match kind:
         case "key_value":
-            return rs.Stores.key_value("s").open(path)
+            return rs.Stores.key_value("s")
         case "versioned":
-            return rs.Stores.versioned("s", history_retention=s["retention"], segment_interval=s.get("segment")).open(path)
+            return rs.Stores.versioned("s", history_retention=s["retention"], segment_interval=s.get("segment"))
         case "window":
             duplicates = s.get("duplicates", False)
-            return rs.Stores.window("s", retention=s["retention"], size=s["size"], retain_duplicates=duplicates).open(path)
+            return rs.Stores.window("s", retention=s["retention"], size=s["size"], retain_duplicates=duplicates)
         case "session":
-            return rs.Stores.session("s", retention=s["retention"]).open(path)
+            return rs.Stores.session("s", retention=s["retention"])
     raise ValueError(kind)
 
 
@@ -57,7 +57,7 @@ def run(case: dict[str, Any], path: Path | None = None) -> list[Any]:
     """The results of the case's operations."""
     out: list[Any] = []
     kind = next(iter(case["store"]))
-    with open_store(case["store"], path) as store:
+    with builder_of(case["store"]).open(path) as store:
         for op in case["ops"]:
             try:
                 out.append(operate(store, kind, op))

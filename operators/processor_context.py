@@ -15,13 +15,16 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, Generic, NamedTuple, overload
 
 from raystreams.operators.execution import NodeRuntime
-from raystreams.operators.options import Materialized
+from raystreams.operators.options import Materialized, SessionMaterialized, VersionedMaterialized, WindowMaterialized
 from raystreams.operators.punctuation import Cancellable
 from raystreams.operators.record import Record
 from raystreams.stores.builders import StoreBuilder
 from raystreams.stores.errors import RaystreamsError, StoreError
 from raystreams.stores.keyvalue import KeyValueReader
+from raystreams.stores.session import SessionStore
 from raystreams.stores.values import Duration, duration_milliseconds
+from raystreams.stores.versioned import VersionedStore
+from raystreams.stores.window import WindowReader
 from typing_extensions import TypeVar
 
 K = TypeVar("K", default=Any)
@@ -77,6 +80,18 @@ class ProcessorContext(Generic[K, V]):
     @overload
     def store(self, store: StoreBuilder[S]) -> S: ...
     @overload
+    def store(  # type: ignore[overload-overlap]  # a Materialized of its own kind
+        self, store: VersionedMaterialized[KS, VS]
+    ) -> VersionedStore[KS, VS]: ...
+    @overload
+    def store(  # type: ignore[overload-overlap]  # a Materialized of its own kind
+        self, store: WindowMaterialized[KS, VS]
+    ) -> WindowReader[KS, VS]: ...
+    @overload
+    def store(  # type: ignore[overload-overlap]  # a Materialized of its own kind
+        self, store: SessionMaterialized[KS, VS]
+    ) -> SessionStore[KS, VS]: ...
+    @overload
     def store(self, store: Materialized[KS, VS]) -> KeyValueReader[KS, VS]: ...
     @overload
     def store(self, store: str) -> Any: ...
@@ -86,10 +101,12 @@ class ProcessorContext(Generic[K, V]):
         found = self._stores.get(name)
         if found is None:
             found = self._node.store(name)
-            if name in self._tables and hasattr(found, "plain"):
-                found = found.plain()
-            if name in self._node.execution.topology.global_stores and name != self._keeps:
-                found = _ReadOnly(found, name)
+            if name in self._tables:
+                found = found.plain() if hasattr(found, "plain") else found
+                found = _ReadOnly(found, f"the store {name!r} belongs to a table, whose own operator alone writes it")
+            elif name in self._node.execution.topology.global_stores and name != self._keeps:
+                why = "all tasks must hold the same, so only records of its topic change it"
+                found = _ReadOnly(found, f"the global store {name!r} is read only here: {why}")
             self._stores[name] = found
         return found
 
@@ -150,17 +167,14 @@ class GlobalProcessorContext(ProcessorContext[K, V]):
 
 
 class _ReadOnly:
-    """A store whose writes raise."""
+    """A store whose writes raise, with the reason."""
 
-    def __init__(self, store: Any, name: str) -> None:
-        self._store, self._name = store, name
+    def __init__(self, store: Any, why: str) -> None:
+        self._store, self._why = store, why
 
     def __getattr__(self, attribute: str) -> Any:
         if attribute in _WRITES:
-            raise StoreError(
-                f"the global store {self._name!r} is read only here: all tasks must hold the same, so only records of its "
-                f"topic change it"
-            )
+            raise StoreError(self._why)
         return getattr(self._store, attribute)
 
 

@@ -194,6 +194,22 @@ def test_a_tables_store_is_read_without_timestamps_through_its_materialized() ->
         assert outputs(driver) == [("a", "Ada", 2)]
 
 
+@pytest.mark.parametrize(
+    "users", [Materialized.key_value("users"), Materialized.versioned("users", history_retention=100)], ids=["rows", "versions"]
+)
+def test_a_tables_store_is_not_written_by_others(users: Materialized[Any, Any]) -> None:
+    class Writer(Base):
+        def process(self, record: Record[str, Any]) -> None:
+            self.context.store("users").put(record.key, "x", 1)
+
+    builder = StreamsBuilder()
+    builder.table("users", materialized=users)
+    builder.stream("in").process(Writer, stores=["users"])
+
+    with TopologyTestDriver(builder.build()) as driver, pytest.raises(StoreError, match="belongs to a table"):
+        driver.input_topic("in").send("x", key="a", timestamp=2)
+
+
 def test_a_store_that_was_not_connected_is_refused() -> None:
     class Curious(Base):
         def process(self, record: Record[str, Any]) -> None:

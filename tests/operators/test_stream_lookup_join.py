@@ -83,8 +83,9 @@ def test_with_grace_records_wait_at_home_and_null_foreign_keys_do_not(kind: str,
     run(joined(kind, retention=1000, joined=Joined(grace=2)), columns(vector, column))
 
 
-def test_waiting_records_are_asked_for_at_the_end_of_input() -> None:
-    with Scenario(joined(retention=1000, joined=Joined(grace=5))) as scenario:
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_waiting_records_are_asked_for_at_the_end_of_input(partitions: int) -> None:
+    with Scenario(joined(retention=1000, joined=Joined(grace=5)), partitions=partitions) as scenario:
         scenario.check(rows("""
             T f g 2     -> -
             S k a|f 3   -> -
@@ -172,3 +173,22 @@ def test_names_follow_the_join_and_count_its_drops() -> None:
 
         assert dict(driver.dropped) == {("order-user", "null foreign key"): 1}
     assert topology.unnamed_stateful == ()
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_at_the_end_of_input_a_second_join_still_asks_for_what_the_first_one_let_out(partitions: int) -> None:
+    builder = StreamsBuilder()
+    table = builder.table("T", materialized=Materialized.versioned("t", history_retention=1000))
+    stream = builder.stream("S")
+    for _ in range(3):
+        stream = stream.join(
+            table, lambda value, row: f"{value}+{row}", stream_foreign_key=lambda value: "f", joined=Joined(grace=5)
+        )
+    stream.to("out")
+
+    with TopologyTestDriver(builder.build(), partitions=partitions) as driver:
+        driver.input_topic("T").send("r", key="f", timestamp=0)
+        driver.input_topic("S").send("s", key="k", timestamp=1)
+        driver.end_of_input()
+
+        assert driver.output_topic("out").read_values() == ["s+r+r+r"]

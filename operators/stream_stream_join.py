@@ -10,16 +10,17 @@ A left record at tl and a right one at tr with equal keys match if tl - before <
 what the other window holds, in the order of its time, then arrival, and only then put into its own window. An output has the
 larger of both times, and the headers of the record that came last.
 
-Windows keep before + after + grace, each by its own clock. So late records are not dropped: they are joined with what the other
-window still holds; what their own refuses is counted as "expired". S is the largest time that the join has seen on either side,
-dropped records included; unmatched records are given out by it: see `unmatched.py`.
+A window forgets a record when its own clock is before + after + grace ahead of it; where one bound is negative, the other one
+and grace, as otherwise records that are in order would not meet (Kafka's don't). Late records are not dropped: they are joined
+with what the other window still holds; what their own refuses is counted as "expired". Without grace a record at the far end of
+a one-sided window may just have been forgotten, and windows without length hold nothing, as in Kafka; 1 ms of grace helps.
+
+S is the largest time that the join has seen on either side, dropped records included. Unmatched records are given out by it:
+see `unmatched.py`.
 
     null value                dropped, "null value"
     null key, preserved side  J(v, None) at once; nothing is kept
     null key, other side      dropped, "null key"
-
-Windows without length and without grace hold nothing, so they join nothing (as in Kafka; there is a warning): to join what
-has exactly the same time, give a grace of at least 1 ms.
 
 A stream joined with itself is no special case: each record meets itself on its second way through.
 """
@@ -184,12 +185,13 @@ def add_stream_stream_join(
         )
     left_store, right_store, shared = (draft.store_of(name, "", base) for name in names)
     size = windows.before + windows.after
-    if size + windows.grace == 0:
+    kept = max(size, windows.before, windows.after) + windows.grace
+    if kept == 0:
         _logger.warning("%r joins nothing: its windows have no length and no grace, so they hold no record", merge)
     for store, stream in ((left_store, left), (right_store, right)):
         draft.add_store(
             Stores.window(
-                store, retention=size + windows.grace, size=size, retain_duplicates=True, key=stream._key,
+                store, retention=kept, size=size, retain_duplicates=True, key=stream._key,
                 value=stream._value, in_memory=settings.in_memory,
             )
         )  # fmt: skip

@@ -6,30 +6,14 @@ from typing import Any
 
 import pytest
 
-from raystreams import Materialized, Record, Repartitioned, StreamsBuilder, TableJoined, Topology, TopologyTestDriver
+from raystreams import Materialized, Record, Repartitioned, StreamsBuilder, TableJoined, TopologyTestDriver
+from tests.operators.foreign_keys import INNER_AND_LEFT, of_tables
 from tests.operators.scenario import after_bar, columns, dashed, rows, run
-
-
-def joined(
-    kind: str = "inner",
-    *,
-    left: Materialized[Any, Any] | None = None,
-    right: Materialized[Any, Any] | None = None,
-    **options: Any,
-) -> Topology:
-    """L joined with R by what follows the bar in L's values."""
-    builder = StreamsBuilder()
-    left_table, right_table = builder.table("L", materialized=left), builder.table("R", materialized=right)
-    join = left_table.join if kind == "inner" else left_table.left_join
-    join(right_table, dashed, foreign_key=after_bar, **options).to_stream().to("out")
-    return builder.build()
 
 
 def versioned(name: str) -> Materialized[Any, Any]:
     return Materialized.versioned(name, history_retention=1000)
 
-
-KINDS = pytest.mark.parametrize(("kind", "column"), [("inner", 0), ("left", 1)])
 
 VECTORS = {
     "FK-01, FK-02: timestamps, headers, deletion on the right": r"""
@@ -158,20 +142,20 @@ VERSIONED_VECTOR = r"""
 """
 
 
-@KINDS
+@INNER_AND_LEFT
 @pytest.mark.parametrize("vector", VECTORS)
 def test_vectors(vector: str, kind: str, column: int) -> None:
-    run(joined(kind), columns(VECTORS[vector], column))
+    run(of_tables(kind), columns(VECTORS[vector], column))
 
 
-@KINDS
+@INNER_AND_LEFT
 def test_fk_21_and_22_older_records_of_versioned_tables_change_nothing(kind: str, column: int) -> None:
-    run(joined(kind, left=versioned("l"), right=versioned("r")), columns(VERSIONED_VECTOR, column))
+    run(of_tables(kind, left=versioned("l"), right=versioned("r")), columns(VERSIONED_VECTOR, column))
 
 
 def test_fk_23_only_the_versioned_side_ignores_older_records() -> None:
     run(
-        joined("left", right=versioned("r")),
+        of_tables("left", right=versioned("r")),
         rows("""
             R r x 10   -> -
             L a A|r 5  -> a:A|r-x@10
@@ -186,7 +170,7 @@ def test_fk_23_only_the_versioned_side_ignores_older_records() -> None:
 
 def test_fk_10_a_foreign_key_does_not_find_those_that_it_begins() -> None:
     run(
-        joined(),
+        of_tables(),
         rows("""
             L p1 A|fk 1   ->  -
             L p2 B|fk1 2  ->  -
@@ -199,7 +183,7 @@ def test_fk_10_a_foreign_key_does_not_find_those_that_it_begins() -> None:
 
 @pytest.mark.parametrize("other", ["a\x00", "a\x00b", "ab", "a\x01", "a\xff"])
 def test_b07_no_byte_in_a_key_ends_it(other: str) -> None:
-    with TopologyTestDriver(joined()) as driver:
+    with TopologyTestDriver(of_tables()) as driver:
         driver.input_topic("L").send(f"1|{other}", key="q", timestamp=0)
         driver.input_topic("L").send("1|a", key="p", timestamp=0)
         driver.input_topic("R").send("X", key="a", timestamp=10)
@@ -209,7 +193,7 @@ def test_b07_no_byte_in_a_key_ends_it(other: str) -> None:
 
 def test_fk_11_subscribers_are_answered_in_the_order_of_their_keys_bytes() -> None:
     run(
-        joined(),
+        of_tables(),
         rows("""
             L b B|r 1   ->  -
             L a A|r 2   ->  -
@@ -221,18 +205,18 @@ def test_fk_11_subscribers_are_answered_in_the_order_of_their_keys_bytes() -> No
 
 
 def test_fk_27_an_empty_right_value_is_not_a_missing_one() -> None:
-    with TopologyTestDriver(joined("left")) as driver:
+    with TopologyTestDriver(of_tables("left")) as driver:
         driver.input_topic("R").send("", key="r", timestamp=1)
         driver.input_topic("L").send("A|r", key="a", timestamp=2)
 
         assert driver.output_topic("out").read_values() == ["A|r-"]
 
 
-@KINDS
+@INNER_AND_LEFT
 @pytest.mark.parametrize("partitions", [2, 5])
 @pytest.mark.parametrize("vector", VECTORS)
 def test_each_key_gets_the_same_list_from_several_partitions(vector: str, kind: str, column: int, partitions: int) -> None:
-    with TopologyTestDriver(joined(kind)) as one, TopologyTestDriver(joined(kind), partitions=partitions) as several:
+    with TopologyTestDriver(of_tables(kind)) as one, TopologyTestDriver(of_tables(kind), partitions=partitions) as several:
         lists: list[dict[str, list[Record[str, str]]]] = [{}, {}]
         for line, _ in columns(VECTORS[vector], column):
             topic, key, value, time, *_ = line.split(" ")
@@ -283,7 +267,7 @@ def test_the_extractor_and_an_inner_joiner_see_no_nulls() -> None:
 
 
 def test_the_result_is_stored_only_if_it_is_asked_for() -> None:
-    with TopologyTestDriver(joined(materialized=Materialized.key_value("result"))) as driver:
+    with TopologyTestDriver(of_tables(materialized=Materialized.key_value("result"))) as driver:
         driver.input_topic("R").send("x", key="r", timestamp=1)
         driver.input_topic("L").send("A|r", key="a", timestamp=2)
 
@@ -334,7 +318,7 @@ def test_partitioners_are_called_without_a_value_and_must_give_one_partition() -
         return [0, 1] if key == "bad" else None
 
     options = TableJoined(partitioner=partitioner, other_partitioner=partitioner)
-    with TopologyTestDriver(joined(table_joined=options), partitions=2) as driver:
+    with TopologyTestDriver(of_tables(table_joined=options), partitions=2) as driver:
         driver.input_topic("R").send("x", key="r", timestamp=1)
         driver.input_topic("L").send("A|r", key="a", timestamp=1)
         assert driver.output_topic("out").read_values() == ["A|r-x"]
@@ -346,7 +330,7 @@ def test_partitioners_are_called_without_a_value_and_must_give_one_partition() -
 
 
 def test_names_and_numbers_are_kafkas() -> None:
-    topology = joined()
+    topology = of_tables()
 
     prefix = "KTABLE-FK-JOIN-SUBSCRIPTION-"
     assert list(topology.channels) == [f"{prefix}REGISTRATION-0000000006-topic", f"{prefix}RESPONSE-0000000014-topic"]
@@ -360,7 +344,7 @@ def test_names_and_numbers_are_kafkas() -> None:
 
 
 def test_a_name_names_all_parts_and_counts_drops() -> None:
-    topology = joined(name="order-user", materialized=Materialized.key_value("result"))
+    topology = of_tables(name="order-user", materialized=Materialized.key_value("result"))
 
     assert [name for name in topology.nodes if name.startswith("order-user")] == [
         "order-user-subscription-registration-processor", "order-user-subscription-registration-sink",
@@ -380,7 +364,7 @@ def test_a_name_names_all_parts_and_counts_drops() -> None:
 
 
 def test_the_response_channel_never_holds_its_receiver_back() -> None:
-    registration, response = joined().channels.values()
+    registration, response = of_tables().channels.values()
 
     assert (registration.feedback, response.feedback) == (False, True)
 

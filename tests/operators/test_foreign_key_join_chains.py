@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raystreams import Materialized, Record, StreamsBuilder, Topology, TopologyTestDriver
+from tests.operators.foreign_keys import of_tables
 from tests.operators.scenario import after_bar, dashed, rows, run
 
 
@@ -167,10 +168,7 @@ CRASHES = """
 @pytest.mark.parametrize("partitions", [1, 3])
 @pytest.mark.parametrize("every", [1, 2, 3])
 def test_crashes_change_no_result(kind: str, partitions: int, every: int) -> None:
-    builder = StreamsBuilder()
-    left, right = builder.table("L"), builder.table("R")
-    (left.join if kind == "inner" else left.left_join)(right, dashed, foreign_key=after_bar).to_stream().to("out")
-    topology = builder.build()
+    topology = of_tables(kind)
     lists: list[dict[str, list[Record[Any, Any]]]] = []
     for crash in (False, True):
         with TopologyTestDriver(topology, partitions=partitions, auto_commit=False) as driver:

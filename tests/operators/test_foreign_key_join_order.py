@@ -10,17 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from raystreams.stores.serdes import key_serde, partition_of
 
-from raystreams import Record, StreamsBuilder, Topology
+from raystreams import Record
 from tests.operators.delayed import DelayedDriver, Edge
+from tests.operators.foreign_keys import of_tables
 from tests.operators.scenario import after_bar, dashed
-
-
-def joined(kind: str) -> Topology:
-    builder = StreamsBuilder()
-    left, right = builder.table("L"), builder.table("R")
-    join = left.join if kind == "inner" else left.left_join
-    join(right, dashed, foreign_key=after_bar, name="j").to_stream().to("out")
-    return builder.build()
 
 
 def keys_apart(partitions: int) -> list[str]:
@@ -35,7 +28,7 @@ def keys_apart(partitions: int) -> list[str]:
 def there_and_back(kind: str) -> tuple[DelayedDriver, str, str]:
     """A row that went from one right key to another and back, nothing delivered; the right keys."""
     one, two = keys_apart(2)
-    driver = DelayedDriver(joined(kind), partitions=2)
+    driver = DelayedDriver(of_tables(kind, name="j"), partitions=2)
     driver.send("R", one, "A", 0)
     driver.send("R", two, "B", 0)
     for n, key in enumerate((one, two, one)):
@@ -45,7 +38,7 @@ def there_and_back(kind: str) -> tuple[DelayedDriver, str, str]:
 
 @pytest.mark.parametrize("kind", ["inner", "left"])
 def test_an_answer_that_a_newer_value_has_overtaken_is_dropped_and_counted(kind: str) -> None:
-    driver = DelayedDriver(joined(kind), partitions=2)
+    driver = DelayedDriver(of_tables(kind, name="j"), partitions=2)
     driver.send("R", "r1", "A", 0)
     driver.send("L", "p", "1|r1", 10)
     driver.send("L", "p", "2|r1", 11)
@@ -107,7 +100,7 @@ def test_the_answers_of_two_partitions_may_come_in_either_order(kind: str, last:
 def test_a_result_that_has_to_go_goes_although_the_row_changes_before_it_is_told(
     kind: str, meanwhile: list[tuple[str, str, str | None]], first: int
 ) -> None:
-    driver = DelayedDriver(joined(kind), partitions=2)
+    driver = DelayedDriver(of_tables(kind, name="j"), partitions=2)
     driver.send("R", "r", "A", 0)
     driver.send("L", "p", "1|r", 1)
     driver.deliver_all()
@@ -152,7 +145,7 @@ def test_at_rest_the_result_is_the_join_that_sql_makes_of_both_tables(
     assert {key: value for key, value in result.items() if value is not None} == sql_join(kind, changes)
 
 
-TOPOLOGIES = {kind: joined(kind) for kind in ("inner", "left")}
+TOPOLOGIES = {kind: of_tables(kind, name="j") for kind in ("inner", "left")}
 
 
 def sql_join(kind: str, changes: list[tuple[str, str, str | None]]) -> dict[str, Any]:

@@ -22,18 +22,8 @@ from raystreams.operators.foreign_key_messages import (
 )
 from raystreams.stores.serdes import value_serde
 
-from raystreams import StreamsBuilder, Topology
 from tests.operators.delayed import DelayedDriver
-from tests.operators.scenario import after_bar, dashed
-
-
-def joined(kind: str) -> Topology:
-    builder = StreamsBuilder()
-    left, right = builder.table("L"), builder.table("R")
-    join = left.join if kind == "inner" else left.left_join
-    join(right, dashed, foreign_key=after_bar, name="j").to_stream().to("out")
-    return builder.build()
-
+from tests.operators.foreign_keys import of_tables
 
 SENT = [
     ("left", None, "v|fk1", [("fk1", 2)], 0),
@@ -63,7 +53,7 @@ SENT = [
 def test_fk_28_subscriptions_sent(
     kind: str, old: str | None, new: str | None, messages: list[tuple[str | None, int]], dropped: int
 ) -> None:
-    driver = DelayedDriver(joined(kind), partitions=1)
+    driver = DelayedDriver(of_tables(kind, name="j"), partitions=1)
     driver.send("L", "pk", old, 1)
     driver.edges.clear()
     driver.dropped.clear()
@@ -95,7 +85,7 @@ ANSWERED = [
 def test_fk_29_answers_resolved(
     kind: str, current: str | None, asked: str | None, value: str | None, outputs: list[str | None], dropped: int
 ) -> None:
-    driver = DelayedDriver(joined(kind), partitions=1)
+    driver = DelayedDriver(of_tables(kind, name="j"), partitions=1)
     driver.send("L", "pk", current, 1)
     driver.edges.clear()
     serde = value_serde(None)

@@ -1,14 +1,12 @@
-"""Processors of the user's own, their context, and punctuation (spec-runtime 5, vectors L and M)."""
+"""Processors of the user's own, and their context (spec-runtime 5)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from raystreams import (
-    DeadLetter,
     Materialized,
     ProcessingError,
     RaystreamsError,
@@ -16,39 +14,10 @@ from raystreams import (
     StoreError,
     Stores,
     StreamsBuilder,
-    Topology,
     TopologyError,
     TopologyTestDriver,
 )
-
-Context = Any
-
-
-class Base:
-    """Keeps its context."""
-
-    context: Context
-
-    def init(self, context: Context) -> None:
-        self.context = context
-
-
-class Double(Base):
-    """Forwards each record twice, the second time a millisecond later."""
-
-    def process(self, record: Record[str, int]) -> None:
-        self.context.forward(record)
-        self.context.forward(record.with_timestamp(record.timestamp + 1).with_value(record.value * 2))
-
-
-def topology(supplier: Callable[[], Any], **options: Any) -> Topology:
-    builder = StreamsBuilder()
-    builder.stream("in").process(supplier, **options).to("out", name="sink")
-    return builder.build()
-
-
-def outputs(driver: TopologyTestDriver, topic: str = "out") -> list[tuple[Any, Any, int]]:
-    return [(r.key, r.value, r.timestamp) for r in driver.output_topic(topic).read_all()]
+from tests.operators.processors import Base, Context, Double, outputs, topology
 
 
 def test_a_processor_forwards_any_number_of_records() -> None:
@@ -307,179 +276,6 @@ def test_a_negative_timestamp_can_not_be_forwarded() -> None:
 
     with TopologyTestDriver(topology(Back)) as driver, pytest.raises(ProcessingError, match="negative"):
         driver.input_topic("in").send("x", key="a", timestamp=7)
-
-
-# ---- punctuation
-
-
-def scheduled(interval: int, clock: str, until: int | None = None) -> Topology:
-    """A processor that forwards the times at which it is called; it cancels itself after `until` calls."""
-
-    class Clock(Base):
-        def init(self, context: Context) -> None:
-            self.calls = 0
-            self.context = context
-            self.schedule = context.schedule(interval, self.call, clock=clock)
-
-        def call(self, now: int) -> None:
-            self.calls += 1
-            if self.calls == until:
-                self.schedule.cancel()
-            self.context.forward(Record("fired", now, now))
-
-        def process(self, record: Record[str, Any]) -> None: ...
-
-    return topology(Clock)
-
-
-@pytest.mark.parametrize(
-    ("times", "fired"),
-    [
-        ([42, 42, 51, 52, 61, 65, 71, 72, 95, 101, 102], [42, 51, 61, 71, 95, 101]),
-        ([20, 25, 142, 145, 155, 159, 160, 161], [20, 142, 155, 160]),
-    ],
-    ids=["L1", "L2"],
-)
-def test_stream_time_schedules_keep_to_their_grid(times: list[int], fired: list[int]) -> None:
-    with TopologyTestDriver(scheduled(10, "stream")) as driver:
-        for time in times:
-            driver.input_topic("in").send("x", key="k", timestamp=time)
-
-        assert outputs(driver) == [("fired", time, time) for time in fired]
-
-
-@pytest.mark.parametrize(
-    ("steps", "fired"),
-    [
-        ([5, 9, 1, 20, 5], [14, 35, 40]),
-        ([10, 10, 9, 1, 20, 0], [10, 20, 30, 50]),
-        ([100, 10, 12, 7, 1, 105, 5], [100, 110, 122, 130, 235, 240]),
-    ],
-    ids=["L3", "L4", "L5"],
-)
-def test_wall_clock_schedules_begin_one_interval_after_the_start(steps: list[int], fired: list[int]) -> None:
-    with TopologyTestDriver(scheduled(10, "wall"), wall_clock=0) as driver:
-        for step in steps:
-            driver.advance_wall_clock(step)
-
-        assert outputs(driver) == [("fired", time, time) for time in fired]
-
-
-def test_l6_missed_intervals_collapse_into_one_call() -> None:
-    with TopologyTestDriver(scheduled(100, "wall"), wall_clock=0) as driver:
-        now = 0
-        for check in (99, 100, 199, 200, 1001, 1002, 1100):
-            driver.advance_wall_clock(check - now)
-            now = check
-
-        assert [time for _, time, _ in outputs(driver)] == [100, 200, 1001, 1100]
-
-
-def test_l7_a_schedule_that_cancels_itself_fires_once() -> None:
-    with TopologyTestDriver(scheduled(10, "stream", until=1)) as driver:
-        for time in (10, 20, 30):
-            driver.input_topic("in").send("x", key="k", timestamp=time)
-
-        assert outputs(driver) == [("fired", 10, 10)]
-
-
-def test_b44_a_punctuator_has_no_record_and_leaks_none() -> None:
-    class Late(Base):
-        def init(self, context: Context) -> None:
-            self.context = context
-            context.schedule(10, self.call)
-
-        def call(self, now: int) -> None:
-            self.context.forward(Record("p", list(self.context.source), self.context.stream_time))
-
-        def process(self, record: Record[str, Any]) -> None: ...
-
-    with TopologyTestDriver(topology(Late)) as driver:
-        driver.input_topic("in").send("x", key="k", timestamp=50, headers={"h": b"1"})
-
-        assert driver.output_topic("out").read_all() == [Record("p", [None, -1, -1], 50)]
-
-
-def test_a_schedule_needs_an_interval_and_a_known_clock() -> None:
-    for interval, clock, match in ((0, "stream", "at least 1 ms"), (5, "moon", "'stream' or 'wall'")):
-        with pytest.raises((ValueError, ProcessingError), match=match), TopologyTestDriver(scheduled(interval, clock)):
-            pass
-
-
-# ---- errors
-
-
-class Picky(Base):
-    """Forwards, then fails on odd numbers."""
-
-    def process(self, record: Record[str, int]) -> None:
-        self.context.forward(record)
-        if record.value % 2:
-            raise ValueError(f"{record.value} is odd")
-
-
-def test_m1_skipped_failures_are_counted_and_what_was_forwarded_stays() -> None:
-    with TopologyTestDriver(topology(Picky, name="picky", on_error="skip")) as driver:
-        for value in range(6):
-            driver.input_topic("in").send(value, key="k", timestamp=value)
-
-        assert driver.output_topic("out").read_values() == [0, 1, 2, 3, 4, 5]
-        assert dict(driver.dropped) == {("picky", "error"): 3}
-
-
-def test_m2_a_failure_names_operator_topic_partition_key_and_time_and_keeps_its_cause() -> None:
-    with TopologyTestDriver(topology(Picky, name="picky")) as driver:
-        with pytest.raises(ProcessingError, match="'picky' failed on key 'k' at time 5") as caught:
-            driver.input_topic("in").send(1, key="k", timestamp=5)
-
-        error = caught.value
-        assert (error.operator, error.topic, error.partition, error.key, error.timestamp) == ("picky", "in", 0, "k", 5)
-        assert isinstance(error.__cause__, ValueError)
-
-
-def test_failures_may_go_to_a_topic_of_their_own() -> None:
-    with TopologyTestDriver(topology(Picky, name="picky", on_error=DeadLetter("failed"))) as driver:
-        driver.input_topic("in").send(1, key="k", timestamp=5, headers={"h": b"1"})
-
-        (dead,) = driver.output_topic("failed").read_all()
-        assert (dead.key, dead.value, dead.timestamp) == ("k", 1, 5)
-        assert dead.headers["h"] == b"1"
-        assert b"1 is odd" in dead.headers["error"]
-
-
-def test_a_failure_below_is_not_the_processors_own() -> None:
-    def fail(value: int) -> int:
-        raise KeyError(value)
-
-    builder = StreamsBuilder()
-    below = builder.stream("in").process(Double, name="above", on_error="skip")
-    below.map_values(fail, name="below", on_error="fail").to("out")
-
-    with TopologyTestDriver(builder.build()) as driver:
-        with pytest.raises(ProcessingError, match="'below'") as caught:
-            driver.input_topic("in").send(1, key="k", timestamp=5)
-
-        assert isinstance(caught.value.__cause__, KeyError)
-
-
-def test_suppliers_are_checked_when_they_are_given() -> None:
-    stream = StreamsBuilder().stream("in")
-    one = Double()
-
-    async def process() -> None: ...
-
-    with pytest.raises(TypeError, match="callable"):
-        stream.process(one)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="same processor twice"):
-        stream.process(lambda: one)
-    with pytest.raises(TypeError, match="'process'"):
-        stream.process(dict)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="async def"):
-        stream.process(process)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="list of stores"):
-        stream.process(Double, stores="counts")
-    with pytest.raises(TypeError, match="name, a Stores"):
-        stream.process(Double, stores=[7])  # type: ignore[list-item]
 
 
 # ---- global stores

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 
-from raystreams import Joined, Materialized, Record, StreamsBuilder, TableJoined, Topology, TopologyTestDriver
+from raystreams import Joined, Materialized, Record, StreamsBuilder, TableJoined, TopologyTestDriver
+from tests.operators.foreign_keys import LEFT_AND_INNER, of_stream
 from tests.operators.scenario import Scenario, after_bar, columns, dashed, rows, run
 
-
-def joined(kind: str = "left", *, retention: int | None = None, **options: Any) -> Topology:
-    """S joined with the rows of T whose values have S's key after the bar; `retention` makes T versioned."""
-    builder = StreamsBuilder()
-    materialized = None if retention is None else Materialized.versioned("t", history_retention=retention)
-    stream, table = builder.stream("S"), builder.table("T", materialized=materialized)
-    join = stream.join if kind == "inner" else stream.left_join
-    join(table, dashed, table_foreign_key=after_bar, **options).to("out")
-    return builder.build()
-
-
-KINDS = pytest.mark.parametrize(("kind", "column"), [("left", 0), ("inner", 1)])
+joined = partial(of_stream, "table_foreign_key")
 
 UNVERSIONED = r"""
     S o1 e1 1     | o1:e1-null@1                        | -
@@ -84,14 +75,14 @@ REPORTED = r"""
 """
 
 
-@KINDS
+@LEFT_AND_INNER
 @pytest.mark.parametrize("partitions", [1, 3])
 @pytest.mark.parametrize("vector", [UNVERSIONED, BATCH, REPORTED], ids=["K-01 and K-02", "K-06", "B12"])
 def test_unversioned_vectors(vector: str, kind: str, column: int, partitions: int) -> None:
     run(joined(kind), columns(vector, column), partitions=partitions)
 
 
-@KINDS
+@LEFT_AND_INNER
 @pytest.mark.parametrize("partitions", [1, 3])
 @pytest.mark.parametrize("vector", [VERSIONED, BATCH], ids=["K-03 and K-04", "K-06"])
 def test_versioned_vectors(vector: str, kind: str, column: int, partitions: int) -> None:
@@ -128,7 +119,7 @@ def test_k_07_all_results_have_the_records_time_and_headers() -> None:
     )
 
 
-@KINDS
+@LEFT_AND_INNER
 def test_k_08_with_grace_records_wait_for_rows_of_their_time(kind: str, column: int) -> None:
     vector = r"""
         S o1 e 3      | -               | -

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 
-from raystreams import Joined, Materialized, Record, StreamsBuilder, Topology, TopologyTestDriver
+from raystreams import Joined, Materialized, Record, StreamsBuilder, TopologyTestDriver
+from tests.operators.foreign_keys import LEFT_AND_INNER, of_stream
 from tests.operators.scenario import Scenario, after_bar, columns, dashed, rows, run
 
+joined = partial(of_stream, "stream_foreign_key")
 
-def joined(kind: str = "left", *, retention: int | None = None, **options: Any) -> Topology:
-    """S joined with the row of T whose key is after the bar in S's value; `retention` makes T versioned."""
-    builder = StreamsBuilder()
-    materialized = None if retention is None else Materialized.versioned("t", history_retention=retention)
-    stream, table = builder.stream("S"), builder.table("T", materialized=materialized)
-    join = stream.join if kind == "inner" else stream.left_join
-    join(table, dashed, stream_foreign_key=after_bar, **options).to("out")
-    return builder.build()
-
-
-KINDS = pytest.mark.parametrize(("kind", "column"), [("left", 0), ("inner", 1)])
-
-
-@KINDS
+@LEFT_AND_INNER
 @pytest.mark.parametrize("partitions", [1, 2, 5])
 def test_k_10_and_11(kind: str, column: int, partitions: int) -> None:
     vector = r"""
@@ -68,7 +58,7 @@ def test_an_unversioned_table_is_read_as_it_is_now() -> None:
     )
 
 
-@KINDS
+@LEFT_AND_INNER
 def test_with_grace_records_wait_at_home_and_null_foreign_keys_do_not(kind: str, column: int) -> None:
     vector = r"""
         S k a\|f 3    | -                 | -

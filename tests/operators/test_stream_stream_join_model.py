@@ -44,7 +44,7 @@ def matching(method: str, records: list[tuple[str, str, int]], before: int, afte
         for right in sides["R"]
         if left[1] == right[1] and left[2] - before <= right[2] <= left[2] + after
     ]
-    found = [Record(a[1], (a[0], b[0]), max(a[2], b[2])) for a, b in pairs]
+    found: list[Record[Any, Any]] = [Record(a[1], (a[0], b[0]), max(a[2], b[2])) for a, b in pairs]
     if method != "join":
         found += [Record(k, (n, None), t) for n, k, t in sides["L"] if n not in {a[0] for a, _ in pairs}]
     if method == "outer_join":

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from raystreams import Record, TopologyTestDriver
 from tests.operators.scenario import Scenario, rows, run
 from tests.operators.stream_joins import joined
 
 
-def check(vector: str, method: str, **windows: int) -> None:
+def check(vector: str, method: str, **windows: Any) -> None:
     run(joined(method, **windows), rows(vector))
 
 

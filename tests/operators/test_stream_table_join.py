@@ -154,7 +154,7 @@ def test_a_joiner_may_return_none_in_a_stream() -> None:
 
 
 def initial(key: str | None, value: str | None) -> str | None:
-    return None if value in (None, "-") else value[0]  # type: ignore[index]  # not None
+    return None if value in (None, "-") else value[0]
 
 
 @KINDS

@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from raystreams import Materialized, StreamsBuilder, Topology, TopologyTestDriver
+from raystreams import TopologyTestDriver
 from tests.operators.delayed import DelayedDriver
+from tests.operators.foreign_keys import of_stream
 from tests.operators.scenario import after_bar, dashed
 
 KEYS = ["a", "aa", "ab", "b", "ba", "\x00", "a\x00", "é", "~"]
@@ -64,18 +65,9 @@ class Table:
         self._database.close()
 
 
-def topology(side: str, kind: str, versioned: bool) -> Topology:
-    builder = StreamsBuilder()
-    stream = builder.stream("S")
-    table = builder.table("T", materialized=Materialized.versioned("t", history_retention=1000) if versioned else None)
-    options: dict[str, Any] = {side: after_bar}
-    (stream.join if kind == "inner" else stream.left_join)(table, dashed, **options).to("out")
-    return builder.build()
-
-
 SIDES = ("table_foreign_key", "stream_foreign_key")
 TOPOLOGIES = {
-    (side, kind, versioned): topology(side, kind, versioned)
+    (side, kind, versioned): of_stream(side, kind, retention=1000 if versioned else None)
     for side in SIDES
     for kind in ("inner", "left")
     for versioned in (False, True)

@@ -98,7 +98,7 @@ def test_what_can_not_be_joined_is_refused_at_the_call() -> None:
     with pytest.raises(ValueError, match="same StreamsBuilder"):
         table.join(other, dashed)
     with pytest.raises(TypeError, match="a table is joined with a KTable"):
-        table.join("R", dashed)  # type: ignore[call-overload]  # that is the point
+        table.join("R", dashed)  # type: ignore[arg-type]  # that is the point
     with pytest.raises(TypeError, match="joiner must be callable"):
         table.join(table, None)  # type: ignore[call-overload]  # that is the point
 

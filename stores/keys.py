@@ -7,7 +7,7 @@
     04 esc           str, UTF-8       06/08 length bytes  int < / > i64  0D u64   datetime without zone
     07 u64           int              09 u64              float          0E u32   date, proleptic ordinal
     0A / 0B          False / True     0F 16 bytes         UUID           10 ...   Decimal, see `_decimal`
-    11 u64           time             12 u64              timedelta      13 key u64 u64   Windowed: key, start, end
+    11 u64           time             12 u32 u64          timedelta      13 key u64 u64   Windowed: key, start, end
 
 `esc` is the bytes with each 00 as 00 FF, then 00 01; that keeps their order, and makes a shorter one the smaller.
 A u64 of a signed number has its sign bit turned over. The idea is FoundationDB's tuple layer; but the end of a text has two
@@ -141,7 +141,8 @@ def _time(key: time) -> bytes:
 
 
 def _timedelta(key: timedelta) -> bytes:
-    return _tagged_u64(_TIMEDELTA, key // _MICROSECOND + _SIGN)
+    days, rest = key.days + (1 << 31), key.seconds * 1_000_000 + key.microseconds
+    return _tagged_u32(_TIMEDELTA, days) + rest.to_bytes(8, "big")
 
 
 def _uuid(key: UUID) -> bytes:
@@ -311,6 +312,11 @@ def _at_time(data: bytes, position: int) -> tuple[time, int]:
     return time(minutes // 60, minutes % 60, second, microsecond), position + 8
 
 
+def _at_timedelta(data: bytes, position: int) -> tuple[timedelta, int]:
+    days = int.from_bytes(data[position : position + 4], "big") - (1 << 31)
+    return timedelta(days, microseconds=_u64(data, position + 4)[0]), position + 12
+
+
 def _at_windowed(data: bytes, position: int) -> tuple[Windowed[Any], int]:
     key, position = decode_at(data, position)
     start, end = _two_u64.unpack_from(data, position)
@@ -334,7 +340,7 @@ _DECODERS: dict[int, Callable[[bytes, int], tuple[Any, int]]] = {
     UUID_TAG[0]: lambda data, at: (UUID(bytes=data[at : at + 16]), at + 16),
     DECIMAL[0]: _at_decimal,
     _TIME: _at_time,
-    _TIMEDELTA: lambda data, at: (timedelta(microseconds=_signed(data, at)), at + 8),
+    _TIMEDELTA: _at_timedelta,
     WINDOWED[0]: _at_windowed,
 }
 

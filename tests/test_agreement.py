@@ -1,7 +1,7 @@
 """All kinds of homes and a naive model agree, whatever is done to them, with commits, crashes and restarts in between.
 
-One state machine a kind of store drives memory, LevelDB, LevelDB with hardly any cache, and a store that is wholly in memory. Committed
-state, read as a query reads it, is compared too.
+One state machine a kind of store drives memory, LevelDB, LevelDB with hardly any cache, and a store that is wholly in
+memory. Committed state, read as a query reads it, is compared too.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -203,7 +204,7 @@ class VersionedAgreement(Agreement):
         for home in self.homes:
             for key in ("", "a", "a\x00", "aa", "b"):
                 rows = listed(home.store.history(key))
-                for older, newer in zip(rows, rows[1:], strict=False):
+                for older, newer in pairwise(rows):
                     assert older.valid_to is not None
                     assert older.timestamp < older.valid_to <= newer.timestamp
 
@@ -216,11 +217,16 @@ class WindowAgreement(Agreement):
     """Window stores, with and without duplicates, by segment or by time."""
 
     @initialize(
-        retention=st.sampled_from([1, 20, 50]), interval=st.sampled_from([1, 7, 30]), duplicates=st.booleans(), time_first=st.booleans()
+        retention=st.sampled_from([1, 20, 50]),
+        interval=st.sampled_from([1, 7, 30]),
+        duplicates=st.booleans(),
+        time_first=st.booleans(),
     )
     def start(self, retention: int, interval: int, duplicates: bool, time_first: bool) -> None:
-        options: dict[str, bool] = {"retain_duplicates": duplicates, "time_first": time_first}
-        builder = Stores.window("s", key=str, retention=retention, size=1, segment_interval=interval, **options)
+        builder = Stores.window(
+            "s", key=str, retention=retention, size=1, segment_interval=interval,
+            retain_duplicates=duplicates, time_first=time_first,
+        )  # fmt: skip
         self.build(builder, WindowModel(retention, interval, 1, duplicates=duplicates, time_first=time_first))
 
     @rule(key=few_keys, value=few_values, at=times)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 from raystreams.stores.builders import foreign_key_index, subscription_store, versioned_foreign_key_index
+
 from tests.stores.conftest import MakeHome
 from tests.stores.models import VersionedModel
 
@@ -23,7 +24,7 @@ def test_a_foreign_key_finds_its_own_rows_only(home: MakeHome) -> None:  # B07
         made.store.put(b"ab", b"", b"new")
 
         assert list(made.store.scan(b"a")) == [(key, b"a:" + key) for key in sorted(KEYS) if key != b"ab"]
-        assert list(made.store.scan(b"ab"))[0] == (b"", b"new")
+        assert next(made.store.scan(b"ab")) == (b"", b"new")
         assert list(made.store.scan(b"abc")) == []
         assert made.store.get(b"a\0", b"a") == b"a\0:a"
         assert made.store.get(b"a", b"ab") is None

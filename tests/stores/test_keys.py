@@ -13,11 +13,11 @@ import msgspec
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-
 from raystreams.stores.errors import SerdeError
 from raystreams.stores.keys import after, decode_key, encode_key, escape, partition_of, unescape
 from raystreams.stores.serdes import Serde, key_serde, serde
 from raystreams.stores.values import Windowed
+
 from tests.strategies import any_key, any_scalar_key, hard_bytes, hard_text, scalar_keys
 
 ORDER_OF_TYPES = [
@@ -140,7 +140,8 @@ def test_after_is_above_all_that_begins_with_a_prefix(prefix: bytes, rest: bytes
         (str, "a\0é"), (int, -(2**70)), (float, 1.5), (bool, True), (bytes, b"\0"), (Decimal, Decimal("-1.5")),
         (date, date(2024, 1, 1)), (UUID, UUID(int=5)), (tuple[str, int], ("a", 1)), (tuple[int, ...], (1, 2, 3)),
         (tuple[str, int | None], ("a", None)), (Place, Place("de")), (Place, Place("de", 7)), (Pair, Pair(1, "x")),
-        (Point, Point(1, 2.5)), (Color, Color.RED), (Windowed[str], Windowed("k", 1, 2)), (Windowed[Place], Windowed(Place("x"), 0, 9)),
+        (Point, Point(1, 2.5)), (Color, Color.RED), (Windowed[str], Windowed("k", 1, 2)),
+        (Windowed[Place], Windowed(Place("x"), 0, 9)),
         (tuple[Place, Color], (Place("x", 1), Color.GREEN)), (int | str, "a"), (serde(int | str), 7), (Letters(), "abc"),
         (None, ("plain", 1)), (Any, 5),
     ],
@@ -157,7 +158,8 @@ def test_a_declared_key_comes_back_as_its_type(hint: Any, key: Any) -> None:
 @pytest.mark.parametrize(
     ("hint", "key"),
     [
-        (int, "7"), (int, True), (int, 7.0), (str, 7), (bytes, "x"), (float, "1"), (bool, 1), (Place, Pair(1, "x")), (Place, ("de", 1)),
+        (int, "7"), (int, True), (int, 7.0), (str, 7), (bytes, "x"), (float, "1"), (bool, 1), (Place, Pair(1, "x")),
+        (Place, ("de", 1)),
         (tuple[str, int], ("a",)), (tuple[str, int], ("a", "b")), (tuple, [1]), (Color, "red"), (Windowed[str], "k"),
         (Windowed[int], Windowed("k", 0, 1)), (int | str, 1.5), (datetime, date(2024, 1, 1)),
     ],

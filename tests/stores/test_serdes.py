@@ -15,11 +15,11 @@ import pydantic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from raystreams.stores.errors import SerdeError
 from raystreams.stores.plain import decode_plain, encode_plain
 from raystreams.stores.serdes import Serde, describe_type, difference, serde, value_serde
 from raystreams.stores.values import Windowed
+
 from tests.strategies import plain_values
 
 
@@ -67,8 +67,9 @@ class Order:
 UserId = NewType("UserId", int)
 NOON = datetime(2024, 1, 1, 12, tzinfo=timezone.utc)
 ORDER = Order(
-    7, [Line("a"), Line("b", 2)], Color.RED, Model(at=NOON, lines=[Decimal("1.50")]), {"x": Decimal("2.10")}, Spot(1), {date(2024, 1, 1)}
-)
+    7, [Line("a"), Line("b", 2)], Color.RED, Model(at=NOON, lines=[Decimal("1.50")]), {"x": Decimal("2.10")}, Spot(1),
+    {date(2024, 1, 1)},
+)  # fmt: skip
 
 
 @given(plain_values)
@@ -79,14 +80,24 @@ def test_plain_data_comes_back_equal_and_of_its_type(value: Any) -> None:
     assert type(back) is type(value)
 
 
+def reversed_set(value: set[str]) -> set[str]:
+    result = set()
+    for element in sorted(value, reverse=True):
+        result.add(element)
+    return result
+
+
 @given(st.sets(st.text(max_size=3)))
 def test_equal_sets_have_equal_bytes(value: set[str]) -> None:
-    assert encode_plain(value) == encode_plain(set(sorted(value, reverse=True)))
+    assert encode_plain(value) == encode_plain(reversed_set(value))
 
 
 @pytest.mark.parametrize(
     "value",
-    [Line("a"), Color.RED, Spot(1), Money(1), Model(at=NOON), collections.Counter("a"), object(), [{"deep": Line("a")}], {1: (Spot(1),)}],
+    [
+        Line("a"), Color.RED, Spot(1), Money(1), Model(at=NOON), collections.Counter("a"), object(), [{"deep": Line("a")}],
+        {1: (Spot(1),)},
+    ],
 )
 def test_an_object_without_a_type_is_refused_and_never_comes_back_as_a_dict(value: Any) -> None:
     with pytest.raises(SerdeError, match="pass value="):
@@ -96,13 +107,18 @@ def test_an_object_without_a_type_is_refused_and_never_comes_back_as_a_dict(valu
 @pytest.mark.parametrize(
     ("hint", "value"),
     [
-        (int, 2**80), (int, -5), (str, "é"), (bytes, b"\0"), (bool, True), (Decimal, Decimal("1.50")), (datetime, datetime(2024, 1, 1)),
+        (int, 2**80), (int, -5), (str, "é"), (bytes, b"\0"), (bool, True), (Decimal, Decimal("1.50")),
+        (datetime, datetime(2024, 1, 1)),
         (timedelta, timedelta(days=-1)), (UUID, UUID(int=1)), (list, [1, (2,)]), (dict, {1: {2}}), (tuple, (1, [2])),
-        (Line, Line("a", 3)), (Order, ORDER), (Money, Money(5)), (Model, Model(at=NOON)), (Row, {"id": 1, "name": "x"}), (Spot, Spot(3, 4)),
+        (Line, Line("a", 3)), (Order, ORDER), (Money, Money(5)), (Model, Model(at=NOON)), (Row, {"id": 1, "name": "x"}),
+        (Spot, Spot(3, 4)),
         (Color, Color.RED), (list[Line], [Line("a")]), (dict[str, Line], {"x": Line("a")}), (tuple[int, str], (1, "a")),
-        (list[int], [1, 2]), (set[str], {"a"}), (dict[tuple[int, int], str], {(1, 2): "x"}), (dict[str, Any], {"a": (1, Decimal(2))}),
-        (list[Any], [(1,), {2}]), (Line | None, Line("a")), (Annotated[int, "cents"], 5), (UserId, 5), (Windowed[str], Windowed("a", 1, 2)),
-        (list[Windowed[int]], [Windowed(1, 2, 3)]), (serde(Line | Money), Money(1)), (serde(Line | Money), Line("a")), (int | str, "a"),
+        (list[int], [1, 2]), (set[str], {"a"}), (dict[tuple[int, int], str], {(1, 2): "x"}),
+        (dict[str, Any], {"a": (1, Decimal(2))}),
+        (list[Any], [(1,), {2}]), (Line | None, Line("a")), (Annotated[int, "cents"], 5), (UserId, 5),
+        (Windowed[str], Windowed("a", 1, 2)),
+        (list[Windowed[int]], [Windowed(1, 2, 3)]), (serde(Line | Money), Money(1)), (serde(Line | Money), Line("a")),
+        (int | str, "a"),
         (serde(int | list[Line] | None), [Line("a")]),
     ],
 )  # fmt: skip
@@ -124,8 +140,10 @@ def test_a_float_may_be_given_as_an_int_and_is_a_float() -> None:
 @pytest.mark.parametrize(
     ("hint", "value"),
     [
-        (int, "7"), (int, True), (int, 1.5), (str, 7), (bool, 1), (float, "1"), (bytes, "a"), (dict, [1]), (list, (1,)), (tuple, [1]),
-        (tuple, Spot(1)), (Line, {"sku": "a"}), (Line, Money(1)), (Row, [1]), (Spot, (1, 2)), (Model, {"at": NOON}), (Color, "red"),
+        (int, "7"), (int, True), (int, 1.5), (str, 7), (bool, 1), (float, "1"), (bytes, "a"), (dict, [1]), (list, (1,)),
+        (tuple, [1]),
+        (tuple, Spot(1)), (Line, {"sku": "a"}), (Line, Money(1)), (Row, [1]), (Spot, (1, 2)), (Model, {"at": NOON}),
+        (Color, "red"),
         (list[Line], Line("a")), (dict[str, Any], [1]), (serde(Line | Money), Spot(1)), (Windowed[str], "a"),
     ],
 )  # fmt: skip

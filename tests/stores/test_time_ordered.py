@@ -6,8 +6,8 @@ import random
 from collections.abc import Iterator
 
 import pytest
-
 from raystreams.stores.builders import outer_join_buffer, suppress_buffer, time_ordered_buffer
+
 from tests.stores.conftest import MakeHome
 from tests.stores.homes import Home
 

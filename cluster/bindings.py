@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from raystreams.cluster.connectors.base import Sink, Source, TypedSource, reading_of
+from raystreams.cluster.connectors.base import ForTopic, Sink, Source, reading_of
 from raystreams.cluster.errors import ConfigError
 from raystreams.cluster.suggest import did_you_mean
 from raystreams.operators.graph import TopicSink, TopicSource, Topology
@@ -61,7 +61,7 @@ def bind(topology: Topology, sources: Sources, sinks: Sinks, on_error: OnError |
             settings = reading_of(source)
             typed[topic] = (
                 source.for_topic(Topic(topic, key=operator.key.hint, value=_hint(operator)))
-                if isinstance(source, TypedSource)
+                if isinstance(source, ForTopic)
                 else source
             )
         except (ConfigError, ValueError, TypeError) as error:
@@ -70,7 +70,7 @@ def bind(topology: Topology, sources: Sources, sinks: Sinks, on_error: OnError |
             raise ConfigError(
                 f"the source of {topic!r}: a stream needs times. Set timestamp to a column, or to \"arrival\" for the wall clock"
             )
-    return Bindings(typed, outputs)
+    return Bindings(typed, _typed_sinks(topology, outputs))
 
 
 def splits_of(topic: str, source: AnySource) -> list[str]:
@@ -84,12 +84,26 @@ def splits_of(topic: str, source: AnySource) -> list[str]:
     return splits
 
 
+def _typed_sinks(
+    topology: Topology, outputs: Mapping[str, tuple[AnySink, ...]]
+) -> dict[str, tuple[AnySink, ...]]:
+    types = {}
+    for node in topology.sinks:
+        operator = node.operator
+        if isinstance(operator, TopicSink) and isinstance(operator.topic, str):
+            types[operator.topic] = Topic(operator.topic, key=operator.key.hint, value=_hint(operator))
+    return {
+        name: tuple(sink.for_topic(types[name]) if name in types and isinstance(sink, ForTopic) else sink for sink in sinks)
+        for name, sinks in outputs.items()
+    }
+
+
 def _source(operator: Any) -> TopicSource:
     assert isinstance(operator, TopicSource)
     return operator
 
 
-def _hint(operator: TopicSource) -> Any:
+def _hint(operator: TopicSource | TopicSink) -> Any:
     return getattr(operator.value, "hint", None)
 
 

@@ -126,11 +126,11 @@ class Source(Protocol[K_co, V_co]):
 
 
 @runtime_checkable
-class TypedSource(Protocol):
-    """A source of rows, which reads them as the types of the topic that it is bound to."""
+class ForTopic(Protocol):
+    """A source or sink of rows, which has the types of the topic that it is bound to."""
 
-    def for_topic(self, topic: Topic[Any, Any]) -> Source[Any, Any]:
-        """Return this source, reading keys and values as the topic's types."""
+    def for_topic(self, topic: Topic[Any, Any]) -> Any:
+        """Return this source or sink, with keys and values of the topic's types."""
         ...
 
 
@@ -201,7 +201,7 @@ class ReadAs:
 
     def for_topic(self, topic: Topic[Any, Any]) -> ReadAs:
         """Return this, reading as the topic's types if the source can."""
-        typed = self.source.for_topic(topic) if isinstance(self.source, TypedSource) else self.source
+        typed = self.source.for_topic(topic) if isinstance(self.source, ForTopic) else self.source
         return ReadAs(typed, **self.settings)
 
 

@@ -20,9 +20,8 @@ from typing import Any
 from raystreams.cluster.connectors.base import ColumnBatch, Position
 from raystreams.cluster.connectors.files import FilePath, find_splits, split_path
 from raystreams.cluster.connectors.line_reader import LineReader, Parsed, read_batches
-from raystreams.cluster.connectors.row_format import BAD, RowFormat, RowSettings, missing_column
+from raystreams.cluster.connectors.row_format import BAD, RowFormat, RowSettings
 from raystreams.cluster.errors import ConfigError
-from raystreams.stores import hints
 
 SUFFIXES = (".csv", ".tsv", ".txt")
 
@@ -106,7 +105,8 @@ class CsvParser:
         self._names, self._dialect, self._encoding = names, source.dialect(path), source.encoding
         self._format = source.format(text=True)
         self._null = frozenset(source.null)
-        self._taken = _taken(self._format, path, names)
+        used = self._format.used(names, path)
+        self._taken = [(index, name) for index, name in enumerate(names) if name in used]
         keeps_empty = _texts(self._format)
         self._nulls = {name: self._null - {""} if name in keeps_empty else self._null for _, name in self._taken}
 
@@ -207,23 +207,6 @@ class _Lines(Iterator[bytes]):
             self.all.append(line)
         self.next += 1
         return self.all[self.next - 1]
-
-
-def _taken(row_format: RowFormat, path: Path, names: Sequence[str]) -> list[tuple[int, str]]:
-    """Return (index, name) of the columns that are used; a ConfigError for one that isn't there."""
-    for what, needed in row_format.named_columns.items():
-        for name in needed:
-            if name not in names:
-                raise ConfigError(f"{path}: {what}: {missing_column(name, names)}")
-    fields = row_format.fields()
-    if fields is None:
-        return list(enumerate(names))
-    for name, (_, optional) in fields.items():
-        if name not in names and not optional:
-            kind = hints.describe(hints.schema(row_format.value_hint))
-            raise ConfigError(f"{path}: {missing_column(name, names)} (a field of {kind})")
-    used = {*fields, *row_format.extra_columns}
-    return [(index, name) for index, name in enumerate(names) if name in used]
 
 
 def _texts(row_format: RowFormat) -> set[str]:

@@ -140,6 +140,21 @@ class RowFormat:
     def _cls_with_fields(self) -> Any:
         return self.value_hint if is_typeddict(self.value_hint) else self._cls
 
+    def used(self, names: Sequence[str], where: object) -> set[str]:
+        """Return the columns that are used, of those that a file has; a ConfigError for one that it should have."""
+        for what, needed in self.named_columns.items():
+            for name in needed:
+                if name not in names:
+                    raise ConfigError(f"{where}: {what}: {missing_column(name, names)}")
+        fields = self.fields()
+        if fields is None:
+            return set(names)
+        for name, (_, optional) in fields.items():
+            if name not in names and not optional:
+                kind = hints.describe(hints.schema(self.value_hint))
+                raise ConfigError(f"{where}: {missing_column(name, names)} (a field of {kind})")
+        return {name for name in names if name in fields or name in self.extra_columns}
+
     def columns(self, rows: Sequence[Any]) -> Columns:
         """Return a batch as columns; an error if any row is bad (see `each`)."""
         keys = self.keys([_column(rows, name) for name in self.key_columns], len(rows))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from raystreams.cluster.connectors.base import BadRow, ColumnBatch, Position
+from raystreams.cluster.connectors.base import BadRow, ColumnBatch, CountedPositions, Position
 from raystreams.cluster.connectors.row_format import BAD, RowFormat, RowSettings
 
 _BATCH = 1000
@@ -42,23 +42,29 @@ class Rows(RowSettings):
         for _ in islice(rows, done):
             pass
         while batch := list(islice(rows, _BATCH)):
-            yield batch_of(batch, row_format, done, "rows")
+            # A user's function may change the value that it gets; the row must be the same when it is read again.
+            copies = [dict(row) if isinstance(row, Mapping) else row for row in batch]
+            yield batch_of(copies, row_format, done, "rows")
             done += len(batch)
 
 
-def batch_of(rows: Sequence[Any], row_format: RowFormat, done: int, where: str) -> ColumnBatch:
-    """Make records of rows whose positions are their numbers; `done` come before them."""
-    # A user's function may change the value that it gets; the row must be the same when it is read again.
-    rows = [dict(row) if isinstance(row, Mapping) else row for row in rows]
+def batch_of(
+    rows: Sequence[Any], row_format: RowFormat, done: int, where: str, mark: Sequence[Any] | None = None
+) -> ColumnBatch:
+    """Make records of rows, which `done` come before. Their positions are their numbers, or `[*mark, number]`."""
+
+    def positions(numbers: Sequence[int]) -> Sequence[Position]:
+        return numbers if mark is None else CountedPositions(mark, numbers)
+
     try:
         keys, values, timestamps = row_format.columns(rows)
     except BAD:
         (keys, values, timestamps), good, bad = row_format.each(rows)
     else:
-        return ColumnBatch(keys, values, timestamps, range(done + 1, done + len(rows) + 1))
-    positions = [done + row + 1 for row in good]
-    bad_rows = [
-        (sum(one < row for one in good), BadRow(done + row + 1, where, done + row + 1, repr(rows[row]), reason))
-        for row, reason in bad
-    ]
-    return ColumnBatch(keys, values, timestamps, positions, bad=bad_rows)
+        return ColumnBatch(keys, values, timestamps, positions(range(done + 1, done + len(rows) + 1)))
+    bad_rows = []
+    for row, reason in bad:
+        number = done + row + 1
+        place = positions([number])[0]
+        bad_rows.append((sum(one < row for one in good), BadRow(place, where, number, repr(rows[row]), reason)))
+    return ColumnBatch(keys, values, timestamps, positions([done + row + 1 for row in good]), bad=bad_rows)

@@ -13,6 +13,7 @@ from tests.operators.scenario import Scenario, after_bar, columns, dashed, rows,
 
 joined = partial(of_stream, "stream_foreign_key")
 
+
 @LEFT_AND_INNER
 @pytest.mark.parametrize("partitions", [1, 2, 5])
 def test_k_10_and_11(kind: str, column: int, partitions: int) -> None:

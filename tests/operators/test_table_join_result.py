@@ -48,6 +48,23 @@ def test_a_join_of_a_join_finds_its_rows_with_or_without_a_store(materialized: M
     run(chained(materialized), rows(vector))
 
 
+@pytest.mark.parametrize("materialized", [None, Materialized.key_value("result")], ids=["computed", "stored"])
+def test_pk_23_old_results_are_taken_out_of_an_aggregate(materialized: Materialized[Any, Any] | None) -> None:
+    builder = StreamsBuilder()
+    left, right = (builder.table(name, materialized=versioned(name)) for name in "LR")
+    grouped = left.left_join(right, dashed, materialized=materialized).group_by(lambda k, v: ("g", v))
+    grouped.reduce(lambda a, v: f"{a}+{v}", lambda a, v: f"{a}(-{v})").to_stream().to("out")
+    vector = """
+        L k A 10  ->  g:A-null@10
+        L k B 20  ->  g:A-null(-A-null)+B-null@20
+        L k C 15  ->  - #dropped+1
+        R k r 5   ->  g:A-null(-A-null)+B-null(-B-null)+B-r@20
+        L k D 30  ->  g:A-null(-A-null)+B-null(-B-null)+B-r(-B-r)+D-r@30
+    """
+
+    run(builder.build(), rows(vector))
+
+
 def test_a_result_with_a_store_is_queried_and_a_look_up_finds_it() -> None:
     handle = Materialized.key_value("docs", key=str, value=str)
     with TopologyTestDriver(joined("join", materialized=handle)) as driver:

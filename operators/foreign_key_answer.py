@@ -75,14 +75,14 @@ class SubscriptionAnswer:
             instruction = subscription.instruction
             if instruction is _FORGET:
                 return
-            found = None if key is None else get(key)
+            found, ended = None if key is None else get(key), instruction is _FORGET_AND_ANSWER
             value = None
             if found is not None:
                 timestamp = max(timestamp, found.timestamp)
-                if instruction is not _FORGET_AND_ANSWER:
+                if not ended:
                     value = encode_value(found.value)
             quiet = found is None and instruction is _ONLY_IF_FOUND
-            answer = (subscription.partition, Response(subscription.hash, value, quiet))
+            answer = (subscription.partition, Response(subscription.hash, value, quiet, ended))
             forward(decode_key(subscription.primary_key), answer, timestamp, headers)
 
         return process

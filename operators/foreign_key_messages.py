@@ -53,11 +53,13 @@ class Response(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The right row for a left one. `hash` is what the subscription carried; `value` is None where there is no row.
 
     `quiet`: there is no row, and whoever asked only wanted to know of one; it matters only if a result has to go.
+    `ended`: there is no subscription any more.
     """
 
     hash: bytes | None
     value: bytes | None
     quiet: bool = False
+    ended: bool = False
     version: int = 1
 
 

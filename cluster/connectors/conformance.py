@@ -75,7 +75,7 @@ def _check_split(source: Source[Any, Any], split: str, limit: int) -> None:
             _is_plain(position),
             f"split {split!r}: the position {position!r} is no plain data; use numbers, texts, lists and dicts of them",
         )
-    step = max(1, len(records) // 60)
+    step = max(1, len(records) // 20)
     for index in sorted({*range(0, len(records), step), *range(min(3, len(records))), *range(len(records))[-3:]}):
         position = records[index].position
         if position is None:

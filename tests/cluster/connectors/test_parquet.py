@@ -64,7 +64,7 @@ def test_reading_goes_on_after_any_position(tmp_path: Path, row_group_size: int)
     rows = [{"id": n, "item": "x" if n != 1500 else None} for n in range(3000)]
     path = parquet(tmp_path / "a.parquet", rows, row_group_size=row_group_size)
     source = ParquetSource(path, key="id").for_topic(ORDERS)
-    check_source(source, limit=50)
+    check_source(source, limit=12)
     everything = list(rows_of(source))
 
     assert len(everything) == 3000
@@ -189,7 +189,7 @@ def test_a_frame_of_pandas() -> None:
 
 
 def test_a_frame_keeps_the_promises_of_a_source() -> None:
-    check_source(FrameSource(pa.Table.from_pylist([{"id": n} for n in range(2500)]), key="id"), limit=3000)
+    check_source(FrameSource(pa.Table.from_pylist([{"id": n} for n in range(1100)]), key="id"), limit=1200)
 
 
 def test_what_is_no_frame_is_refused() -> None:

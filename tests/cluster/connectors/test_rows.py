@@ -70,7 +70,7 @@ def test_what_is_no_list_of_rows_is_refused() -> None:
 
 
 def test_rows_keep_the_promises_of_a_source() -> None:
-    check_source(Rows([{"id": n} if n % 700 else {} for n in range(2500)], key="id"), limit=3000)
+    check_source(Rows([{"id": n} if n % 700 else {} for n in range(1100)], key="id"), limit=1200)
 
 
 def test_collected_records_are_in_the_order_of_each_partition() -> None:

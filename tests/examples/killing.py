@@ -27,13 +27,13 @@ def _die() -> None:
 
 
 class KillingJsonl:
-    """Write as `JsonlSink` does, until the moment comes."""
+    """Write as `JsonLinesSink` does, until the moment comes."""
 
     def __init__(self, path: str) -> None:
         self.path = path
 
     def open(self, partition: int, position: Any) -> KillingWriter:
-        return KillingWriter(Path(self.path), rs.JsonlSink(self.path).open(partition, position))
+        return KillingWriter(Path(self.path), rs.JsonLinesSink(self.path).open(partition, position))
 
 
 class KillingWriter:

@@ -77,9 +77,13 @@ class _Front:
         row = self._rows[0] if self._rows else self.first()
         return None if row is None else _u64.unpack_from(row, len(self._tag))[0] - _SIGN
 
+    def beyond(self, last: int) -> bytes:
+        """Return what all rows up to a time, included, are below."""
+        return self._tag + _time(last + 1)
+
     def due(self, up_to: int) -> Iterator[bytes]:
         """Yield the smallest row as long as its time is `up_to` at most; who takes it must delete it before the next."""
-        limit = self._tag + _time(up_to + 1)
+        limit = self.beyond(up_to)
         while (row := self.first()) is not None and row < limit:
             yield row
 
@@ -242,8 +246,16 @@ class OuterJoinBuffer:
 
         A cell is gone when its first payload is yielded.
         """
-        due = (front.due(last) for front, last in zip(self._fronts, up_to, strict=True))
-        for row in merge(*due, key=_by_time):
+        right, left = self._fronts
+        until = right.beyond(up_to[0]), left.beyond(up_to[1])
+        while True:
+            row, other = right.first(), left.first()
+            if row is None or row >= until[0]:
+                row = None
+            if other is not None and other < until[1] and (row is None or _by_time(other) < _by_time(row)):
+                row = other
+            if row is None:
+                return
             payloads = self._keyspace.swap(row, None)
             self._fronts[row[1]].gone(row)
             yield from _cell(row, payloads or b"")

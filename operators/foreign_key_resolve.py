@@ -12,7 +12,8 @@ another and back, whatever order the answers of two partitions come in.
 An inner join has one thing more to look after. A row's deletion on the right, or the end of a subscription, is told once, with
 the hash of that moment. If the left row has changed meanwhile, that answer is stale, and the change's own may have nothing to
 say: in Kafka the old result then stays for ever. So here every subscription is answered, if only quietly, and `given` knows for
-which left keys a result is out: a quiet answer deletes it, and so does a stale one to a left row that refers to nothing now.
+which left keys a result is out: a quiet answer deletes it, and so does the stale end of a subscription if the left row refers
+to nothing now.
 What arrives one after the other, as in a test driver, gives exactly Kafka's results.
 """
 
@@ -79,7 +80,7 @@ class Resolve:
                 return join(key, row.value, response, timestamp, headers)
             if stale:
                 try:
-                    gone = response.value is None and (row is None or foreign_key(key, row.value) is None)
+                    gone = response.ended and (row is None or foreign_key(key, row.value) is None)
                 except Exception as error:
                     return failed(error, key, response, timestamp, headers)
                 if not gone or result_of(key) is None:

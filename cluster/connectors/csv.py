@@ -15,24 +15,23 @@ import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from raystreams.cluster.connectors.base import ColumnBatch, Position
-from raystreams.cluster.connectors.files import FilePath, find_splits, split_path
+from raystreams.cluster.connectors.file_source import FileSource
 from raystreams.cluster.connectors.line_reader import LineReader, Parsed, read_batches
-from raystreams.cluster.connectors.row_format import BAD, RowFormat, RowSettings
+from raystreams.cluster.connectors.row_format import BAD, RowFormat
 from raystreams.cluster.errors import ConfigError
-
-SUFFIXES = (".csv", ".tsv", ".txt")
 
 Fields = list[str]
 
 
-@dataclass(frozen=True)
-class CsvSource(RowSettings):
+@dataclass(frozen=True, kw_only=True)
+class CsvSource(FileSource):
     """Rows from a file, a folder or a glob of CSV; see `RowSettings` for what makes key, time and value."""
 
-    path: FilePath
+    suffixes: ClassVar = (".csv", ".tsv", ".txt")
+
     null: Sequence[str] = ("",)
     delimiter: str | None = None
     """A comma; in .tsv files a tab."""
@@ -55,17 +54,9 @@ class CsvSource(RowSettings):
             if sign is not None and len(sign) != 1:
                 raise ValueError(f"{what}: give one character, not {sign!r}")
 
-    def splits(self) -> Sequence[str]:
-        """Return the files' ids."""
-        return list(find_splits(self.path, SUFFIXES))
-
-    def size(self, split: str) -> int | None:
-        """Return a file's size."""
-        return split_path(self.path, split).stat().st_size
-
     def read(self, split: str, position: Position | None) -> Iterator[ColumnBatch]:
         """Yield a file's rows after a position."""
-        path = split_path(self.path, split)
+        path = self.file_of(split)
         with LineReader(path, position) as reader:
             names = self._header(path, reader if position is None else None)
             if names:

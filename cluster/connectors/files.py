@@ -125,13 +125,13 @@ class _ZstandardBytes:
     """zstandard's own reader takes a file that is cut off for one that ends; this one says so."""
 
     def __init__(self, raw: BinaryIO) -> None:
-        self._raw, self._chunks, self._rest = raw, self._decompressed(raw), b""
+        self._chunks, self._rest = self._decompressed(raw), memoryview(b"")
 
     def read(self, size: int, /) -> bytes:
         if not self._rest:
-            self._rest = next(self._chunks, b"")
+            self._rest = memoryview(next(self._chunks, b""))
         given, self._rest = self._rest[:size], self._rest[size:]
-        return given
+        return bytes(given)
 
     @staticmethod
     def _decompressed(raw: BinaryIO) -> Iterator[bytes]:

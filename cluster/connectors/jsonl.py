@@ -4,42 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from raystreams.cluster.connectors.base import ColumnBatch, Position, RecordColumns, SinkBatch
-from raystreams.cluster.connectors.files import FilePath, find_splits, split_path
+from raystreams.cluster.connectors.file_source import FileSource
+from raystreams.cluster.connectors.files import FilePath
 from raystreams.cluster.connectors.line_reader import LineReader, Parsed, read_batches
 from raystreams.cluster.connectors.part_file import PartFile, part_path
-from raystreams.cluster.connectors.row_format import BAD, Columns, RowFormat, RowSettings, sorted_out
+from raystreams.cluster.connectors.row_format import BAD, Columns, RowFormat, sorted_out
 from raystreams.cluster.connectors.row_writer import RowColumns, are_objects, encode_hook
 from raystreams.cluster.connectors.timestamps import RowError
 from raystreams.cluster.errors import SinkError
 
-SUFFIXES = (".jsonl", ".ndjson", ".json")
-
 
 @dataclass(frozen=True)
-class JsonLinesSource(RowSettings):
+class JsonLinesSource(FileSource):
     """Rows from a file, a folder or a glob of JSON lines; see `RowSettings` for what makes key, time and value.
 
     Empty lines are passed over. What is no JSON, or doesn't fit the topic's type, is a bad row (`on_error`).
     """
 
-    path: FilePath
-
-    def splits(self) -> Sequence[str]:
-        """Return the files' ids."""
-        return list(find_splits(self.path, SUFFIXES))
-
-    def size(self, split: str) -> int | None:
-        """Return a file's size."""
-        return split_path(self.path, split).stat().st_size
+    suffixes: ClassVar = (".jsonl", ".ndjson", ".json")
 
     def read(self, split: str, position: Position | None) -> Iterator[ColumnBatch]:
         """Yield a file's rows after a position."""
         parser = JsonLinesParser(self.format())
-        with LineReader(split_path(self.path, split), position) as reader:
+        with LineReader(self.file_of(split), position) as reader:
             yield from read_batches(reader, parser.parse)
 
 

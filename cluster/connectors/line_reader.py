@@ -99,36 +99,33 @@ class LineReader:
 
     def block(self) -> bytes:
         """Return the next whole lines; b"" at the end. The last line of a file may lack its newline."""
-        parts, length = [self._rest], len(self._rest)
-        # After `one_line` the rest may have whole lines: then this block ends where it would after a resume.
-        while b"\n" not in parts[-1] and (more := self._more()):
-            parts.append(more)
-            length += len(more)
-            self._check_length(length)
-        data = b"".join(parts)
-        cut = data.rfind(b"\n") + 1 or len(data)
-        self._rest = data[cut:]
-        return self._counted(data[:cut])
+        data = self._with_line_end()
+        return self._cut(data, data.rfind(b"\n") + 1)
 
     def one_line(self) -> bytes:
-        """Return the next line alone; b"" at the end."""
+        """Return the next line alone; b"" at the end. The block after it ends where it would after a resume."""
+        data = self._with_line_end()
+        return self._cut(data, data.find(b"\n") + 1)
+
+    def _with_line_end(self) -> bytes:
+        """Take from the file until there is a line end, or no more."""
         parts, length = [self._rest], len(self._rest)
         while b"\n" not in parts[-1] and (more := self._more()):
             parts.append(more)
             length += len(more)
-            self._check_length(length)
-        data = b"".join(parts)
-        cut = data.find(b"\n") + 1 or len(data)
-        self._rest = data[cut:]
-        return self._counted(data[:cut])
+            if length > _LONGEST_LINE:
+                size = f"{_LONGEST_LINE >> 20} MB"
+                raise SourceError(f"{self.path}:{self.line}: the line is longer than {size}; is it a file of text?")
+        return b"".join(parts)
+
+    def _cut(self, data: bytes, end: int) -> bytes:
+        end = end or len(data)
+        self._rest = data[end:]
+        return self._counted(data[:end])
 
     def _counted(self, data: bytes) -> bytes:
         self.line += data.count(b"\n")
         return self._given(data)
-
-    def _check_length(self, length: int) -> None:
-        if length > _LONGEST_LINE:
-            raise SourceError(f"{self.path}:{self.line}: the line is longer than {_LONGEST_LINE >> 20} MB; is it a file of text?")
 
     def mark(self) -> list[Any]:
         """Return the position of what was given out since the last mark, without the count of rows done."""

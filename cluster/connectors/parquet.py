@@ -10,45 +10,35 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 import xxhash
 from raystreams.cluster.connectors.arrow import python_rows, require_pyarrow
 from raystreams.cluster.connectors.base import ColumnBatch, Position
-from raystreams.cluster.connectors.files import FilePath, find_splits, split_path
-from raystreams.cluster.connectors.row_format import RowSettings
+from raystreams.cluster.connectors.file_source import FileSource
 from raystreams.cluster.connectors.rows import batch_of
 from raystreams.cluster.errors import SourceError
 
 if TYPE_CHECKING:
     import pyarrow.parquet
 
-SUFFIXES = (".parquet", ".pq")
 _BATCH = 1000
 
 
 @dataclass(frozen=True)
-class ParquetSource(RowSettings):
+class ParquetSource(FileSource):
     """Rows from a file, a folder or a glob of Parquet; see `RowSettings` for what makes key, time and value. Needs pyarrow."""
 
-    path: FilePath
+    suffixes: ClassVar = (".parquet", ".pq")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_pyarrow("Parquet")
 
-    def splits(self) -> Sequence[str]:
-        """Return the files' ids."""
-        return list(find_splits(self.path, SUFFIXES))
-
-    def size(self, split: str) -> int | None:
-        """Return a file's size."""
-        return split_path(self.path, split).stat().st_size
-
     def read(self, split: str, position: Position | None) -> Iterator[ColumnBatch]:
         """Yield a file's rows after a position."""
-        path = split_path(self.path, split)
+        path = self.file_of(split)
         row_format = self.format()
         with _opened(path) as file:
             size, digest = path.stat().st_size, _digest(path)

@@ -32,7 +32,7 @@ def build():
     builder.table(rs.Topic("prices", key=str), materialized=history)
     pairs = builder.stream(rs.Topic("pairs", key=tuple[str, int]))
     pairs.group_by_key().count(materialized=rs.Materialized.key_value("counts"))
-    pairs.group_by_key().windowed_by(rs.TimeWindows(10)).count(materialized=rs.Materialized.window("windows"))
+    pairs.group_by_key().windowed_by(rs.TimeWindows(10)).count(materialized=rs.Materialized.window("windows", retention=1000))
     return builder.build()
 """
 

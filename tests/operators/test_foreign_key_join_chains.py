@@ -124,8 +124,8 @@ def test_at_every_quiet_point_a_chain_is_the_join_that_sql_makes_of_all_tables(
             tables[topic].pop(key, None)
             if value is not None:
                 tables[topic][key] = value
-            result.update(driver.output_topic("out").read_table())
-            sums.update(driver.output_topic("sums").read_table())
+            result.update((record.key, record.value) for record in driver.output_topic("out").read_all())
+            sums.update((record.key, record.value) for record in driver.output_topic("sums").read_all())
 
             assert {k: v for k, v in result.items() if v is not None} == sql_chain(kind, tables)
     wanted: dict[str, int] = {}

@@ -124,7 +124,7 @@ CHANGES = st.lists(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(CHANGES, st.sampled_from([1, 2, 5]), st.sampled_from(["inner", "left"]), st.data())
 def test_at_rest_the_result_is_the_join_that_sql_makes_of_both_tables(
     changes: list[tuple[str, str, str | None]], partitions: int, kind: str, data: st.DataObject

@@ -109,6 +109,7 @@ def test_fk_29_answers_resolved(
         Subscription(Instruction.PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE, b"", bytes(16), 3),
         Response(bytes(16), b""),
         Response(None, None, quiet=True),
+        Response(bytes(16), None, ended=True),
         IndexUpdate(b"pk", None),
         LookupRequest(3, 2**40),
         LookupResponse(2**40, b""),

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from os import PathLike
-from typing import Any, Generic
+from typing import Any, Generic, TypedDict
 
 from raystreams.stores.database import TaskDatabase
 from raystreams.stores.foreign_key import ForeignKeyIndex, SubscriptionStore, VersionedForeignKeyIndex
@@ -25,7 +25,7 @@ from raystreams.stores.time_ordered import OuterJoinBuffer, SuppressBuffer, Time
 from raystreams.stores.values import Duration, duration_milliseconds
 from raystreams.stores.versioned import VersionedStore
 from raystreams.stores.window import TimestampedWindowStore, WindowStore
-from typing_extensions import TypeVar
+from typing_extensions import TypeVar, Unpack
 
 K = TypeVar("K", default=Any)
 V = TypeVar("V", default=Any)
@@ -33,7 +33,8 @@ S = TypeVar("S", default=Any)
 
 _logger = logging.getLogger(__name__)
 
-Make = Callable[[Keyspace, KeySerde[Any], ValueSerde[Any], Mapping[str, Any]], Any]
+Make = Callable[..., Any]
+"""A store's class, or what else makes one of `(keyspace, key serde, value serde, **settings)`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +75,7 @@ class StoreBuilder(Generic[S]):
 
     def over(self, keyspace: Keyspace) -> S:
         """Return the store over rows that are already open."""
-        store: S = self.make(keyspace, key_serde(self.key), value_serde(self.value), self.settings)
+        store: S = self.make(keyspace, key_serde(self.key), value_serde(self.value), **self.settings)
         return store
 
     @contextmanager
@@ -88,6 +89,30 @@ class StoreBuilder(Generic[S]):
             database.commit(sync=True)
 
 
+class StoreOptions(TypedDict, total=False):
+    """Options that all kinds of stores have.
+
+    `caching` holds results back until the next commit; `in_memory` keeps all rows in memory, though they are committed like
+    others; `formerly` is the name that the store had before, whose rows it takes over.
+    """
+
+    caching: bool
+    in_memory: bool
+    formerly: str | None
+
+
+class WindowOptions(StoreOptions, total=False):
+    """Options of window stores.
+
+    `retain_duplicates` keeps several values a window, in order of arrival. `segment_interval` shows in the order of rows of
+    several keys: segment by segment, by key in each. `time_first` keeps an index by time, and gives them in that order.
+    """
+
+    retain_duplicates: bool
+    segment_interval: Duration | None
+    time_first: bool
+
+
 class Stores:
     """Builders of all kinds of stores."""
 
@@ -97,15 +122,10 @@ class Stores:
         *,
         key: type[K] | Serde[K] | None = None,
         value: type[V] | Serde[V] | None = None,
-        caching: bool = False,
-        in_memory: bool = False,
-        formerly: str | None = None,
+        **options: Unpack[StoreOptions],
     ) -> StoreBuilder[KeyValueStore[K, V]]:
         """Describe a store of one value a key."""
-        return StoreBuilder(
-            name=name, kind="key_value", make=_key_value, key=key, value=value,
-            caching=caching, in_memory=in_memory, formerly=formerly,
-        )  # fmt: skip
+        return StoreBuilder(name=name, kind="key_value", make=KeyValueStore, key=key, value=value, **options)
 
     @staticmethod
     def timestamped_key_value(
@@ -113,15 +133,12 @@ class Stores:
         *,
         key: type[K] | Serde[K] | None = None,
         value: type[V] | Serde[V] | None = None,
-        caching: bool = False,
-        in_memory: bool = False,
-        formerly: str | None = None,
+        **options: Unpack[StoreOptions],
     ) -> StoreBuilder[TimestampedKeyValueStore[K, V]]:
         """Describe a store of one value a key, with the time of its record."""
         return StoreBuilder(
-            name=name, kind="timestamped_key_value", make=_timestamped_key_value, key=key, value=value,
-            caching=caching, in_memory=in_memory, formerly=formerly,
-        )  # fmt: skip
+            name=name, kind="timestamped_key_value", make=TimestampedKeyValueStore, key=key, value=value, **options
+        )
 
     @staticmethod
     def versioned(
@@ -131,24 +148,16 @@ class Stores:
         segment_interval: Duration | None = None,
         key: type[K] | Serde[K] | None = None,
         value: type[V] | Serde[V] | None = None,
-        caching: bool = False,
-        in_memory: bool = False,
-        formerly: str | None = None,
+        **options: Unpack[StoreOptions],
     ) -> StoreBuilder[VersionedStore[K, V]]:
         """Describe a store of all versions of a value within its history retention, which is also its grace period.
 
         `segment_interval` says how late expired versions are deleted from disk; it changes no answer.
         """
-        retention = _duration(history_retention, "history_retention", 0)
-        interval = _versioned_interval(retention)
-        if segment_interval is not None:
-            interval = _duration(segment_interval, "segment_interval", 1)
-        if caching:
+        settings = _history(history_retention, segment_interval)
+        if options.get("caching"):
             raise ValueError(f"store {name!r}: a versioned store can't be cached, as each of its versions counts")
-        return StoreBuilder(
-            name=name, kind="versioned", make=_versioned, key=key, value=value, in_memory=in_memory, formerly=formerly,
-            settings={"history_retention": retention, "segment_interval": interval},
-        )  # fmt: skip
+        return StoreBuilder(name=name, kind="versioned", make=VersionedStore, key=key, value=value, settings=settings, **options)
 
     @staticmethod
     def window(
@@ -156,24 +165,12 @@ class Stores:
         *,
         retention: Duration,
         size: Duration,
-        retain_duplicates: bool = False,
-        segment_interval: Duration | None = None,
-        time_first: bool = False,
         key: type[K] | Serde[K] | None = None,
         value: type[V] | Serde[V] | None = None,
-        caching: bool = False,
-        in_memory: bool = False,
-        formerly: str | None = None,
+        **options: Unpack[WindowOptions],
     ) -> StoreBuilder[WindowStore[K, V]]:
-        """Describe a store of one value a key and window, or of several in order of arrival with `retain_duplicates`.
-
-        Rows of several keys come segment by segment, by key in each; `time_first` keeps an index by time in addition.
-        """
-        return StoreBuilder(
-            name=name, kind="window", make=_window, key=key, value=value, in_memory=in_memory, formerly=formerly,
-            caching=_window_caching(name, caching, retain_duplicates),
-            settings=_window_settings(retention, size, retain_duplicates, segment_interval, time_first),
-        )  # fmt: skip
+        """Describe a store of one value a key and window, or of several."""
+        return _window_builder(name, "window", WindowStore, key, value, retention, size, options)
 
     @staticmethod
     def timestamped_window(
@@ -181,21 +178,12 @@ class Stores:
         *,
         retention: Duration,
         size: Duration,
-        retain_duplicates: bool = False,
-        segment_interval: Duration | None = None,
-        time_first: bool = False,
         key: type[K] | Serde[K] | None = None,
         value: type[V] | Serde[V] | None = None,
-        caching: bool = False,
-        in_memory: bool = False,
-        formerly: str | None = None,
+        **options: Unpack[WindowOptions],
     ) -> StoreBuilder[TimestampedWindowStore[K, V]]:
         """Describe a window store whose values have the time of their record."""
-        return StoreBuilder(
-            name=name, kind="timestamped_window", make=_timestamped_window, key=key, value=value, in_memory=in_memory,
-            formerly=formerly, caching=_window_caching(name, caching, retain_duplicates),
-            settings=_window_settings(retention, size, retain_duplicates, segment_interval, time_first),
-        )  # fmt: skip
+        return _window_builder(name, "timestamped_window", TimestampedWindowStore, key, value, retention, size, options)
 
     @staticmethod
     def session(
@@ -206,17 +194,12 @@ class Stores:
         time_first: bool = False,
         key: type[K] | Serde[K] | None = None,
         value: type[V] | Serde[V] | None = None,
-        caching: bool = False,
-        in_memory: bool = False,
-        formerly: str | None = None,
+        **options: Unpack[StoreOptions],
     ) -> StoreBuilder[SessionStore[K, V]]:
-        """Describe a store of one aggregate a key and session."""
+        """Describe a store of one aggregate a key and session; the other options are as in window stores."""
         kept = _duration(retention, "retention", 0)
-        interval = _window_interval(kept, segment_interval)
-        return StoreBuilder(
-            name=name, kind="session", make=_session, key=key, value=value, caching=caching, in_memory=in_memory,
-            formerly=formerly, settings={"retention": kept, "segment_interval": interval, "time_first": time_first},
-        )  # fmt: skip
+        settings = {"retention": kept, "segment_interval": _segment_interval(kept, segment_interval), "time_first": time_first}
+        return StoreBuilder(name=name, kind="session", make=SessionStore, key=key, value=value, settings=settings, **options)
 
 
 # ---- stores of operators, whose rows are bytes ----------------------------------------------------------------------
@@ -234,9 +217,7 @@ def foreign_key_index(name: str) -> StoreBuilder[ForeignKeyIndex]:
 
 def versioned_foreign_key_index(name: str, *, history_retention: Duration) -> StoreBuilder[VersionedForeignKeyIndex]:
     """Describe an index of a versioned table by a foreign key, with its history."""
-    retention = _duration(history_retention, "history_retention", 0)
-    settings = {"history_retention": retention, "segment_interval": _versioned_interval(retention)}
-    return _of_bytes(name, "versioned_foreign_key_index", VersionedForeignKeyIndex, settings)
+    return _of_bytes(name, "versioned_foreign_key_index", VersionedForeignKeyIndex, _history(history_retention))
 
 
 def time_ordered_buffer(name: str) -> StoreBuilder[TimeOrderedBuffer]:
@@ -261,36 +242,42 @@ def _of_bytes(name: str, kind: str, cls: Callable[..., Any], settings: Mapping[s
 
 
 def _over_bytes(
-    cls: Callable[..., Any], keyspace: Keyspace, key: KeySerde[Any], value: ValueSerde[Any], settings: Mapping[str, Any]
+    cls: Callable[..., Any], keyspace: Keyspace, key: KeySerde[Any], value: ValueSerde[Any], **settings: Any
 ) -> Any:
     return cls(keyspace, **settings)
 
 
-def _window_settings(
-    retention: Duration, size: Duration, retain_duplicates: bool, segment_interval: Duration | None, time_first: bool
-) -> dict[str, Any]:
+def _window_builder(
+    name: str, kind: str, make: Make, key: Any, value: Any, retention: Duration, size: Duration, options: WindowOptions
+) -> StoreBuilder[Any]:
     kept, length = _duration(retention, "retention", 0), _duration(size, "size", 0)
     if length > kept:
         raise ValueError(f"a window of {length} ms is longer than the retention of {kept} ms that its store has")
-    return {
+    given = dict(options)
+    duplicates = given.pop("retain_duplicates", False)
+    settings = {
         "retention": kept,
         "size": length,
-        "retain_duplicates": retain_duplicates,
-        "segment_interval": _window_interval(kept, segment_interval),
-        "time_first": time_first,
+        "retain_duplicates": duplicates,
+        "segment_interval": _segment_interval(kept, options.get("segment_interval")),
+        "time_first": given.pop("time_first", False),
     }
+    given.pop("segment_interval", None)
+    if duplicates and given.get("caching"):
+        _logger.warning("store %r keeps duplicates, and is not cached: a cache holds one value a key", name)
+        given["caching"] = False
+    return StoreBuilder(name=name, kind=kind, make=make, key=key, value=value, settings=settings, **given)  # type: ignore[arg-type]  # what is left are StoreOptions
 
 
-def _window_interval(retention: int, interval: Duration | None) -> int:
+def _segment_interval(retention: int, interval: Duration | None) -> int:
     """Kafka's default: two segments a retention, and none shorter than a minute."""
     return max(retention // 2, 60_000) if interval is None else _duration(interval, "segment_interval", 1)
 
 
-def _window_caching(name: str, caching: bool, retain_duplicates: bool) -> bool:
-    if caching and retain_duplicates:
-        _logger.warning("store %r keeps duplicates, and is not cached: a cache holds one value a key", name)
-        return False
-    return caching
+def _history(history_retention: Duration, segment_interval: Duration | None = None) -> dict[str, int]:
+    retention = _duration(history_retention, "history_retention", 0)
+    interval = _versioned_interval(retention) if segment_interval is None else segment_interval
+    return {"history_retention": retention, "segment_interval": _duration(interval, "segment_interval", 1)}
 
 
 def _duration(duration: Duration, what: str, least: int) -> int:
@@ -309,39 +296,3 @@ def _versioned_interval(retention: int) -> int:
     if retention <= 3_600_000:
         return max(retention // 12, 60_000)
     return max(retention // 24, 300_000)
-
-
-def _versioned(
-    keyspace: Keyspace, key: KeySerde[Any], value: ValueSerde[Any], settings: Mapping[str, Any]
-) -> VersionedStore[Any, Any]:
-    return VersionedStore(keyspace, key, value, **settings)
-
-
-def _window(
-    keyspace: Keyspace, key: KeySerde[Any], value: ValueSerde[Any], settings: Mapping[str, Any]
-) -> WindowStore[Any, Any]:
-    return WindowStore(keyspace, key, value, **settings)
-
-
-def _timestamped_window(
-    keyspace: Keyspace, key: KeySerde[Any], value: ValueSerde[Any], settings: Mapping[str, Any]
-) -> TimestampedWindowStore[Any, Any]:
-    return TimestampedWindowStore(keyspace, key, value, **settings)
-
-
-def _session(
-    keyspace: Keyspace, key: KeySerde[Any], value: ValueSerde[Any], settings: Mapping[str, Any]
-) -> SessionStore[Any, Any]:
-    return SessionStore(keyspace, key, value, **settings)
-
-
-def _key_value(
-    keyspace: Keyspace, key: KeySerde[Any], value: ValueSerde[Any], settings: Mapping[str, Any]
-) -> KeyValueStore[Any, Any]:
-    return KeyValueStore(keyspace, key, value)
-
-
-def _timestamped_key_value(
-    keyspace: Keyspace, key: KeySerde[Any], value: ValueSerde[Any], settings: Mapping[str, Any]
-) -> TimestampedKeyValueStore[Any, Any]:
-    return TimestampedKeyValueStore(keyspace, key, value)

@@ -23,6 +23,16 @@ class SerdeError(RaystreamsError):
     """A key or value can't be encoded or decoded; the text names the type and what to do."""
 
 
+def type_mismatch(expected: str, given: object, what: str) -> TypeError:
+    """Return the error for a value or key of another type than its topic, store or operator declares."""
+    kind = type(given)
+    text = f"the {what} {given!r} is a {kind.__qualname__}, and {expected} is declared"
+    module = kind.__module__.partition(".")[0]
+    if module in ("numpy", "pandas"):
+        text += f": turn the {module} value into a Python one, e.g. with .item()"
+    return TypeError(text)
+
+
 class StoreError(RaystreamsError):
     """A store can't do what was asked."""
 

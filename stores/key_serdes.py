@@ -8,7 +8,6 @@ bytes, which are encoded as a key of bytes; they sort as the Serde makes them.
 from __future__ import annotations
 
 import enum
-import struct
 import typing
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
@@ -18,14 +17,12 @@ from uuid import UUID
 
 from raystreams.stores import hints, keys
 from raystreams.stores.errors import SerdeError
-from raystreams.stores.typed import mismatch
 from raystreams.stores.values import Windowed
 
 Encode = Callable[[Any], bytes]
 Build = Callable[[Any], Any]
 """Makes a key of the declared type from what `keys.decode_key` returns."""
 
-_int_bytes = struct.Struct(">BQ").pack
 _SCALARS = (str, bytes, int, float, bool, datetime, date, UUID, Decimal, time, timedelta)
 
 
@@ -35,7 +32,7 @@ def key_codec(hint: Any) -> tuple[Encode, Callable[[bytes], Any], Encode]:
     if hints.plain_hint(hint):
         return keys.encode_key, keys.decode_key, plain_prefix
     if hint is str:
-        return _encode_str, _decode_str, plain_prefix
+        return keys.encode_str, _decode_str, plain_prefix
     encode, build = _codec(hint)
     if build is None:
         return encode, keys.decode_key, plain_prefix
@@ -78,24 +75,8 @@ def _bytes_of(serde: Any, value: Any) -> bytes:
     return raw
 
 
-def _encode_str(key: Any) -> bytes:
-    if key.__class__ is not str:
-        if not isinstance(key, str):
-            raise _mismatch("str", key)
-        key = str.__str__(key)
-    try:
-        raw = key.encode()
-    except UnicodeEncodeError:
-        return keys.encode_str(key)
-    return b"\x04%b\x00\x01" % (raw.replace(b"\0", b"\0\xff") if 0 in raw else raw)
-
-
 def _decode_str(data: bytes) -> Any:
     return keys.decode_str(data) if data[0] == 4 else keys.decode_key(data)
-
-
-def _mismatch(expected: str, key: Any) -> Exception:
-    return ValueError("a key must not be None") if key is None else mismatch(expected, key, "key")
 
 
 def _codec(hint: Any) -> tuple[Encode, Build | None]:
@@ -120,20 +101,11 @@ def _codec(hint: Any) -> tuple[Encode, Build | None]:
             f"{name} can't be the type of a key: use str, bytes, int, float, bool, datetime, date, UUID, Decimal, a tuple, "
             f"dataclass, Struct or NamedTuple of them, Windowed, or give a Serde"
         )
+    if cls is str:
+        return keys.encode_str, None
     if cls is int:
-        return _encode_int, None
+        return keys.encode_int, None
     return _scalar(cls), float if cls is float else None
-
-
-def _encode_int(key: Any) -> bytes:
-    if key.__class__ is not int:
-        if not isinstance(key, int) or isinstance(key, bool):
-            raise _mismatch("int", key)
-        key = int(key)
-    try:
-        return _int_bytes(7, key + 0x8000000000000000)
-    except struct.error:
-        return keys.encode_int(key)
 
 
 def _scalar(cls: type) -> Encode:
@@ -144,7 +116,7 @@ def _scalar(cls: type) -> Encode:
             if cls is float and isinstance(key, int) and not isinstance(key, bool):
                 return keys.encode_float(float(key))
             if not isinstance(key, cls) or cls not in (float, bytes):
-                raise _mismatch(name, key)
+                raise keys.key_mismatch(name, key)
         return keys.encode_key(key)
 
     return encode
@@ -177,7 +149,7 @@ def _tuple(hint: Any) -> tuple[Encode, Build | None]:
 
         def encode_any(key: Any) -> bytes:
             if not isinstance(key, tuple):
-                raise _mismatch(name, key)
+                raise keys.key_mismatch(name, key)
             return keys.TUPLE + b"".join(map(each, key)) + keys.TUPLE_END
 
         return encode_any, None if build_each is None else lambda key: tuple(map(build_each, key))
@@ -186,7 +158,7 @@ def _tuple(hint: Any) -> tuple[Encode, Build | None]:
 
     def encode(key: Any) -> bytes:
         if not isinstance(key, tuple) or len(key) != len(elements):
-            raise _mismatch(name, key)
+            raise keys.key_mismatch(name, key)
         return keys.TUPLE + b"".join([e(part) for e, part in zip(elements, key)]) + keys.TUPLE_END  # noqa: B905
 
     return encode, None if not any(builds) else lambda key: tuple(_built(builds, key))
@@ -195,7 +167,7 @@ def _tuple(hint: Any) -> tuple[Encode, Build | None]:
 def _checked_tuple(name: str) -> Encode:
     def encode(key: Any) -> bytes:
         if not isinstance(key, tuple):
-            raise _mismatch(name, key)
+            raise keys.key_mismatch(name, key)
         return keys.encode_key(key)
 
     return encode
@@ -213,7 +185,7 @@ def _record(hint: Any, cls: Any) -> tuple[Encode, Build]:
 
     def encode(key: Any) -> bytes:
         if key.__class__ is not cls:
-            raise _mismatch(cls.__qualname__, key)
+            raise keys.key_mismatch(cls.__qualname__, key)
         parts = [element(getattr(key, name)) for element, name in zip(elements, names)]  # noqa: B905
         return keys.TUPLE + b"".join(parts) + keys.TUPLE_END
 
@@ -228,7 +200,7 @@ def _record(hint: Any, cls: Any) -> tuple[Encode, Build]:
 def _enum(cls: type[enum.Enum]) -> tuple[Encode, Build]:
     def encode(key: Any) -> bytes:
         if not isinstance(key, cls):
-            raise _mismatch(cls.__qualname__, key)
+            raise keys.key_mismatch(cls.__qualname__, key)
         return keys.encode_key(key.value)
 
     return encode, cls
@@ -245,7 +217,7 @@ def _union(members: tuple[Any, ...]) -> Encode:
     def encode(key: Any) -> bytes:
         encoder = encoders.get(key.__class__)
         if encoder is None:
-            raise _mismatch(name, key)
+            raise keys.key_mismatch(name, key)
         return encoder(key)
 
     return encode
@@ -258,7 +230,7 @@ def _windowed(hint: Any) -> tuple[Encode, Build | None]:
 
     def encode(key: Any) -> bytes:
         if key.__class__ is not Windowed:
-            raise _mismatch(name, key)
+            raise keys.key_mismatch(name, key)
         return keys.windowed_bytes(inner(key.key), key.start, key.end)
 
     made = build

@@ -31,7 +31,7 @@ from typing import Any
 from uuid import UUID
 
 import xxhash
-from raystreams.stores.errors import SerdeError
+from raystreams.stores.errors import SerdeError, type_mismatch
 from raystreams.stores.values import Windowed
 
 NONE, BYTES, STR, TUPLE = b"\x02", b"\x03", b"\x04", b"\x05"
@@ -81,8 +81,10 @@ def after(prefix: bytes) -> bytes | None:
 # ---- encoding -------------------------------------------------------------------------------------------------------
 
 
-def encode_str(key: str) -> bytes:
-    """Encode a str; lone surrogates are allowed, as the order of code points holds for them too."""
+def encode_str(key: Any) -> bytes:
+    """Encode a str; a TypeError for anything else. Lone surrogates are allowed: code points keep their order with them too."""
+    if key.__class__ is not str:
+        key = str.__str__(_declared(str, key))
     try:
         raw = key.encode()
     except UnicodeEncodeError:
@@ -90,13 +92,27 @@ def encode_str(key: str) -> bytes:
     return b"\x04%b\x00\x01" % (raw.replace(b"\0", b"\0\xff") if 0 in raw else raw)
 
 
+def _declared(cls: type, key: Any) -> Any:
+    """Return a key that is an instance of what is declared, such as a StrEnum; a bool is no int."""
+    if not isinstance(key, cls) or isinstance(key, bool):
+        raise key_mismatch(cls.__name__, key)
+    return key
+
+
+def key_mismatch(expected: str, key: Any) -> Exception:
+    """Return the error for a key that is None, or of another type than declared."""
+    return ValueError("a key must not be None") if key is None else type_mismatch(expected, key, "key")
+
+
 def encode_bytes(key: bytes) -> bytes:
     """Encode bytes."""
     return BYTES + escape(bytes(key))
 
 
-def encode_int(key: int) -> bytes:
-    """Encode an int of any size: eight bytes within 64 bits, else its length goes first."""
+def encode_int(key: Any) -> bytes:
+    """Encode an int of any size, in eight bytes within 64 bits, else with its length in front; a TypeError for others."""
+    if key.__class__ is not int:
+        key = int(_declared(int, key))
     try:
         return _tagged_u64(_INT, key + _SIGN)
     except struct.error:
@@ -201,9 +217,9 @@ def _encode_other(key: Any) -> bytes:
     if key is None:
         raise ValueError("a key must not be None")
     if isinstance(key, str):  # a StrEnum is what it derives from, as are an IntEnum and a numpy float
-        return encode_str(str.__str__(key))
+        return encode_str(key)
     if isinstance(key, int):
-        return encode_int(int(key))
+        return encode_int(key)
     if isinstance(key, float):
         return encode_float(float(key))
     if isinstance(key, bytes):

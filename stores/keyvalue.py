@@ -188,9 +188,7 @@ class TimestampedKeyValueStore(_Rows[K, ValueAndTimestamp[V]]):
             self._entries += 1 if old is None else -1
 
     def _row(self, value: V, timestamp: Time) -> bytes:
-        if timestamp.__class__ is not int:
-            timestamp = to_milliseconds(timestamp)
-        return _i64.pack(timestamp) + self._encode(value)
+        return _i64.pack(to_milliseconds(timestamp)) + self._encode(value)
 
     def put_if_absent(self, key: K, value: V | None, timestamp: Time) -> ValueAndTimestamp[V] | None:
         """Set the value of a key that has none, and return None; else change nothing, and return what it has."""

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -57,15 +56,10 @@ class LevelDBEngine:
             )
         except plyvel.Error as error:
             raise _translated(error, self._path) from error
-        self._get = partial(self._db.get, verify_checksums=True)
 
     def get(self, key: bytes, /) -> bytes | None:
         """Return the bytes of a key, or None."""
-        try:
-            value: bytes | None = self._get(key)
-        except (plyvel.Error, RuntimeError) as error:
-            raise _translated(error, self._path) from error
-        return value
+        return _get(self._db, key, self._path)
 
     def scan(
         self, prefix: bytes, start: bytes | None, stop: bytes | None, *, reverse: bool = False
@@ -111,11 +105,7 @@ class LevelDBSnapshot:
 
     def get(self, key: bytes, /) -> bytes | None:
         """Return the bytes of a key, or None."""
-        try:
-            value: bytes | None = self._snapshot.get(key, verify_checksums=True)
-        except (plyvel.Error, RuntimeError) as error:
-            raise _translated(error, self._path) from error
-        return value
+        return _get(self._snapshot, key, self._path)
 
     def scan(
         self, prefix: bytes, start: bytes | None, stop: bytes | None, *, reverse: bool = False
@@ -130,6 +120,14 @@ class LevelDBSnapshot:
     def close(self) -> None:
         """Let LevelDB drop what only this view still needs."""
         self._snapshot.close()
+
+
+def _get(source: Any, key: bytes, path: str) -> bytes | None:
+    try:
+        value: bytes | None = source.get(key, verify_checksums=True)
+    except (plyvel.Error, RuntimeError) as error:
+        raise _translated(error, path) from error
+    return value
 
 
 def _scan(

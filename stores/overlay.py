@@ -27,22 +27,43 @@ _ROW_OVERHEAD = 130
 """About what a row costs in a dict beside its bytes: two bytes objects and the slot."""
 
 
-class OverlaidKeyspace:
+class _Uncommitted:
+    """What waits for the next commit, which every keyspace of a task has."""
+
+    def __init__(self, name: str, prefix: bytes) -> None:
+        self.name, self.prefix = name, prefix
+        self.closed = False
+        self.pending_bytes = 0
+        self._pending: dict[bytes, bytes | None] = {}
+        self._callbacks: list[Callable[[], None]] = []
+
+    def before_commit(self, callback: Callable[[], None], /) -> None:
+        """Have `callback` called before each commit."""
+        self._callbacks.append(callback)
+
+    def prepare(self) -> None:
+        """Let the store write what it notes once per commit."""
+        for callback in self._callbacks:
+            callback()
+
+    def operations(self) -> list[Operation]:
+        """Return what isn't committed, as rows of the batch."""
+        prefix = self.prefix
+        return [(prefix + key, value) for key, value in self._pending.items()]
+
+
+class OverlaidKeyspace(_Uncommitted):
     """A store's rows inside a task's database, cached in two generations of at most `cache_bytes` together."""
 
     def __init__(self, name: str, prefix: bytes, engine: Engine, cache_bytes: int) -> None:
-        self.name, self.prefix = name, prefix
-        self.pending_bytes = 0
-        self.closed = False
+        super().__init__(name, prefix)
         self.cache_bytes = cache_bytes
         self._engine = engine
         self._limit = cache_bytes // 2
         self._cached = 0
         self._rows: dict[bytes, bytes | None] = {}
         self._older: dict[bytes, bytes | None] = {}
-        self._pending: dict[bytes, bytes | None] = {}
         self._view: SortedMap | None = None
-        self._callbacks: list[Callable[[], None]] = []
 
     def get(self, key: bytes, /) -> bytes | None:
         """Return the bytes of a key, or None."""
@@ -116,20 +137,6 @@ class OverlaidKeyspace:
         first = next(above, None)
         return below if first is None else merged(first, above, below, reverse=reverse)
 
-    def before_commit(self, callback: Callable[[], None], /) -> None:
-        """Have `callback` called before each commit."""
-        self._callbacks.append(callback)
-
-    def prepare(self) -> None:
-        """Let the store write what it notes once per commit."""
-        for callback in self._callbacks:
-            callback()
-
-    def operations(self) -> list[Operation]:
-        """Return what isn't committed, as rows of the batch."""
-        prefix = self.prefix
-        return [(prefix + key, value) for key, value in self._pending.items()]
-
     def committed(self) -> None:
         """Forget what is pending: it is in the engine now."""
         if self._pending:
@@ -145,19 +152,15 @@ class OverlaidKeyspace:
         self._rows = self._older = self._pending = _ClosedRows(self.name)
 
 
-class ResidentKeyspace:
+class ResidentKeyspace(_Uncommitted):
     """A store's rows, all of them kept in memory: loaded when it is opened, committed like any other."""
 
     cache_bytes = 0
 
     def __init__(self, name: str, prefix: bytes, engine: Engine) -> None:
-        self.name, self.prefix = name, prefix
-        self.pending_bytes = 0
-        self.closed = False
+        super().__init__(name, prefix)
         self._all = SortedMap(dict(engine.scan(prefix, None, None)))
         self._rows = self._all.rows
-        self._pending: dict[bytes, bytes | None] = {}
-        self._callbacks: list[Callable[[], None]] = []
 
     def get(self, key: bytes, /) -> bytes | None:
         """Return the bytes of a key, or None."""
@@ -196,20 +199,6 @@ class ResidentKeyspace:
     ) -> Iterator[tuple[bytes, bytes]]:
         """Yield the rows of `[start, stop)` as they are now."""
         return self._all.scan(start, stop, reverse=reverse)  # type: ignore[return-value]  # no None in this map
-
-    def before_commit(self, callback: Callable[[], None], /) -> None:
-        """Have `callback` called before each commit."""
-        self._callbacks.append(callback)
-
-    def prepare(self) -> None:
-        """Let the store write what it notes once per commit."""
-        for callback in self._callbacks:
-            callback()
-
-    def operations(self) -> list[Operation]:
-        """Return what isn't committed, as rows of the batch."""
-        prefix = self.prefix
-        return [(prefix + key, value) for key, value in self._pending.items()]
 
     def committed(self) -> None:
         """Forget what is pending: it is in the engine now."""

@@ -18,8 +18,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from itertools import chain
+from typing import Any
 
 from raystreams.stores.groups import Groups
+from raystreams.stores.iterators import StoreIterator
 from raystreams.stores.keys import skip_key
 from raystreams.stores.protocols import META, Keyspace
 from raystreams.stores.values import MAX_TIME
@@ -194,3 +196,28 @@ class Segments:
                 end = skip_key(row, 9)
                 self._keyspace.write(TIME_INDEX + row[end : end + 8] + row[9:end] + row[end + 8 :], None)
         self._swept = oldest
+
+
+class SegmentedStore:
+    """What window and session stores tell of their clock."""
+
+    def __init__(self, keyspace: Keyspace, segments: Segments) -> None:
+        self._keyspace, self._segments = keyspace, segments
+
+    @property
+    def name(self) -> str:
+        """The store's name."""
+        return self._keyspace.name
+
+    @property
+    def observed(self) -> int:
+        """The largest time that was put (a window's start, a session's end), -1 before the first; kept over restarts."""
+        return self._segments.observed
+
+    @property
+    def dropped(self) -> int:
+        """How many puts were refused as past the retention, since the store was opened."""
+        return self._segments.dropped
+
+    def _iterator(self, rows: Iterator[Any]) -> StoreIterator[Any]:
+        return StoreIterator(rows, self._keyspace, ends_with_store=True)

@@ -22,7 +22,7 @@ from raystreams.stores.iterators import StoreIterator
 from raystreams.stores.keys import after
 from raystreams.stores.keyvalue import key_bounds
 from raystreams.stores.protocols import Keyspace
-from raystreams.stores.segments import Segments
+from raystreams.stores.segments import SegmentedStore, Segments
 from raystreams.stores.serdes import KeySerde, ValueSerde
 from raystreams.stores.values import MAX_TIME, Time, Windowed, to_milliseconds
 from typing_extensions import TypeVar
@@ -35,34 +35,18 @@ _two_u64 = struct.Struct(">QQ")
 _times = _two_u64.unpack_from
 
 
-class SessionStore(Generic[K, V]):
+class SessionStore(SegmentedStore, Generic[K, V]):
     """Aggregates of sessions."""
 
     def __init__(
         self, keyspace: Keyspace, key: KeySerde[K], value: ValueSerde[V], *,
         retention: int, segment_interval: int, time_first: bool = False,
     ) -> None:  # fmt: skip
-        self._keyspace = keyspace
-        self._segments = Segments(keyspace, retention, segment_interval, indexed=time_first)
+        super().__init__(keyspace, Segments(keyspace, retention, segment_interval, indexed=time_first))
         self._key = key
         self._encode_key = key.encode
         self._encode, self._decode = value.encode, value.decode
         self._time_first = time_first
-
-    @property
-    def name(self) -> str:
-        """The store's name."""
-        return self._keyspace.name
-
-    @property
-    def observed(self) -> int:
-        """The largest end of a session that was put or removed, -1 before the first; kept over restarts."""
-        return self._segments.observed
-
-    @property
-    def dropped(self) -> int:
-        """How many puts were refused as past the retention, since the store was opened."""
-        return self._segments.dropped
 
     def put(self, session: Windowed[K], aggregate: V | None) -> None:
         """Set the aggregate of a session; None removes it. One past the retention is counted in `dropped`, and not stored."""
@@ -183,6 +167,3 @@ class SessionStore(Generic[K, V]):
             data = self._segments.row(end, key, rest)
             if data is not None:  # else removed since the scan began
                 yield Windowed(self._key.decode(key), _times(rest)[1], end), self._decode(data)
-
-    def _iterator(self, rows: Iterator[Any]) -> StoreIterator[Any]:
-        return StoreIterator(rows, self._keyspace, ends_with_store=True)

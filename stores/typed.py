@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 from raystreams.stores import hints
-from raystreams.stores.errors import SerdeError
+from raystreams.stores.errors import SerdeError, type_mismatch
 from raystreams.stores.plain import PLAIN_CLASSES, decode_plain, encode_plain
 from typing_extensions import is_typeddict
 
@@ -38,16 +38,6 @@ def typed_codec(hint: Any) -> tuple[Encode, Decode]:
     return _msgspec(hint, cls)
 
 
-def mismatch(expected: str, value: object, what: str = "value") -> TypeError:
-    """Return the error for a value or key of another type than declared."""
-    got = type(value).__qualname__
-    text = f"the {what} {value!r} is a {got}, and {expected} is declared"
-    module = type(value).__module__.partition(".")[0]
-    if module in ("numpy", "pandas"):
-        text += f": turn the {module} value into a Python one, e.g. with .item()"
-    return TypeError(text)
-
-
 def _plain(hint: Any, cls: Any) -> tuple[Encode, Decode]:
     """Scalars, containers without a class in them, and anything: plain data, its class checked."""
     name = hints.describe(hints.schema(hint))
@@ -60,7 +50,7 @@ def _plain(hint: Any, cls: Any) -> tuple[Encode, Decode]:
                 return encode_plain(value)
             if isinstance(value, (int, float)) and not isinstance(value, bool):
                 return encode_plain(float(value))
-            raise mismatch(name, value)
+            raise type_mismatch(name, value, "value")
 
         return encode_float, decode_plain
     if not isinstance(cls, type) or cls not in PLAIN_CLASSES:
@@ -95,7 +85,7 @@ def _converted(cls: Any, value: Any, name: str) -> Any:
             return str.__str__(value)
         if cls in (int, bytes, dict, list, set, frozenset) or (cls is tuple and not hasattr(value, "_fields")):
             return cls(value)
-    raise mismatch(name, value)
+    raise type_mismatch(name, value, "value")
 
 
 def _msgspec(hint: Any, cls: Any) -> tuple[Encode, Decode]:
@@ -109,7 +99,7 @@ def _msgspec(hint: Any, cls: Any) -> tuple[Encode, Decode]:
 
     def encode(value: Any) -> bytes:
         if not isinstance(value, cls):
-            raise mismatch(name, value)
+            raise type_mismatch(name, value, "value")
         try:
             return encoder(value)
         except (TypeError, OverflowError, ValueError) as error:
@@ -153,7 +143,7 @@ def _namedtuple(hint: Any, cls: Any) -> tuple[Encode, Decode]:
 
     def encode(value: Any) -> bytes:
         if value.__class__ is not cls:
-            raise mismatch(name, value)
+            raise type_mismatch(name, value, "value")
         return encode_record(record(*value))
 
     def decode(data: bytes) -> Any:
@@ -175,7 +165,7 @@ def _union(members: tuple[Any, ...]) -> tuple[Encode, Decode]:
             for cls, tag, encode_member, _ in codecs:
                 if value.__class__ is cls if exact else isinstance(value, cls or object):
                     return bytes((len(tag),)) + tag + encode_member(value)
-        raise mismatch(" | ".join(names), value)
+        raise type_mismatch(" | ".join(names), value, "value")
 
     def decode(data: bytes) -> Any:
         end = 1 + data[0]

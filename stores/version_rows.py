@@ -25,8 +25,8 @@ import struct
 from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import islice
-from typing import NamedTuple
 
+import msgspec
 from raystreams.stores.keys import after
 from raystreams.stores.protocols import META, Keyspace
 from raystreams.stores.values import PUT_LATEST, PUT_REFUSED
@@ -53,7 +53,7 @@ _EXPIRED_KEYS_PER_COMMIT = 10_000
 """Bounds what a commit deletes; at least as many keys are looked at as were written."""
 
 
-class Version(NamedTuple):
+class Version(msgspec.Struct, frozen=True):
     """A version as bytes; `data` is None for a tombstone, `valid_to` for the latest."""
 
     data: bytes | None

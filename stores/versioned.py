@@ -56,9 +56,8 @@ class VersionedStore(Generic[K, V]):
         Returns when the version that follows it begins (a tombstone or not), PUT_LATEST if there is none, or PUT_REFUSED if
         `timestamp` is older than the largest one so far less the retention; then nothing is stored.
         """
-        if timestamp.__class__ is not int:
-            timestamp = to_milliseconds(timestamp)
-        return self._rows.put(self._encode_key(key), None if value is None else self._encode(value), timestamp)
+        data = None if value is None else self._encode(value)
+        return self._rows.put(self._encode_key(key), data, to_milliseconds(timestamp))
 
     def get(self, key: K, *, as_of: Time | None = None) -> VersionedRecord[V] | None:
         """Return the latest version, or the one that is valid at a time; None where that is a tombstone or nothing.
@@ -71,12 +70,10 @@ class VersionedStore(Generic[K, V]):
             if found is None or found.data is None:
                 return None
         else:
-            if as_of.__class__ is not int:
-                as_of = to_milliseconds(as_of)
-            found = self._rows.at(self._encode_key(key), as_of)
+            found = self._rows.at(self._encode_key(key), to_milliseconds(as_of))
             if found is None:
                 return None
-        return VersionedRecord(self._decode(found[0]), found[1], found[2])  # type: ignore[arg-type]  # not a tombstone
+        return VersionedRecord(self._decode(found.data), found.timestamp, found.valid_to)  # type: ignore[arg-type]  # a value
 
     def delete(self, key: K, timestamp: Time) -> VersionedRecord[V] | None:
         """Put a tombstone, and return the version that was valid then, None if none was or the time is too old."""
@@ -96,7 +93,7 @@ class VersionedStore(Generic[K, V]):
             raise ValueError(f"the history of {key!r} is asked for from {first} to {last}: the start is after the end")
         versions = self._rows.history(self._encode_key(key), first, last, reverse=reverse)
         decode = self._decode
-        records = (VersionedRecord(decode(data), at, to) for data, at, to in versions)  # type: ignore[arg-type]  # values only
+        records = (VersionedRecord(decode(v.data), v.timestamp, v.valid_to) for v in versions)  # type: ignore[arg-type]  # values only
         return StoreIterator(records, self._keyspace)
 
     def neighbours(

@@ -18,16 +18,16 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, overload
+from typing import Any, Generic, TypedDict, overload
 
 from raystreams.stores.iterators import StoreIterator
 from raystreams.stores.keys import after
 from raystreams.stores.keyvalue import decode_timestamped, key_bounds
 from raystreams.stores.protocols import Keyspace
-from raystreams.stores.segments import Segments
+from raystreams.stores.segments import SegmentedStore, Segments
 from raystreams.stores.serdes import KeySerde, ValueSerde
 from raystreams.stores.values import MAX_TIME, Time, ValueAndTimestamp, Windowed, to_milliseconds
-from typing_extensions import TypeVar
+from typing_extensions import TypeVar, Unpack
 
 K = TypeVar("K", default=Any)
 V = TypeVar("V", default=Any)
@@ -37,33 +37,29 @@ _u64 = struct.Struct(">Q")
 _i64 = struct.Struct(">q")
 
 
-class WindowReader(Generic[K, R]):
+class WindowSettings(TypedDict):
+    """What a window store is made with; times in milliseconds."""
+
+    retention: int
+    size: int
+    segment_interval: int
+    retain_duplicates: bool
+    time_first: bool
+
+
+class WindowReader(SegmentedStore, Generic[K, R]):
     """The reading half: over a store's keyspace, or what is committed of it."""
 
     def __init__(
         self, segments: Segments, keyspace: Keyspace, key: KeySerde[K], decode: Callable[[bytes], R], *,
         size: int, retain_duplicates: bool, time_first: bool,
     ) -> None:  # fmt: skip
-        self._keyspace, self._segments, self._key = keyspace, segments, key
+        super().__init__(keyspace, segments)
+        self._key = key
         self._encode_key, self._decode = key.encode, decode
         self._get = keyspace.get
         self.size = size
         self._retain_duplicates, self._time_first = retain_duplicates, time_first
-
-    @property
-    def name(self) -> str:
-        """The store's name."""
-        return self._keyspace.name
-
-    @property
-    def observed(self) -> int:
-        """The largest window start that was put, -1 before the first; kept over restarts."""
-        return self._segments.observed
-
-    @property
-    def dropped(self) -> int:
-        """How many puts were refused as past the retention, since the store was opened."""
-        return self._segments.dropped
 
     @overload
     def fetch(self, key: K, start: Time) -> R | None: ...
@@ -176,17 +172,24 @@ class WindowReader(Generic[K, R]):
     def _windowed(self, key: bytes, start: int) -> Windowed[K]:
         return Windowed(self._key.decode(key), start, min(start + self.size, MAX_TIME))
 
-    def _iterator(self, rows: Iterator[Any]) -> StoreIterator[Any]:
-        return StoreIterator(rows, self._keyspace, ends_with_store=True)
-
 
 class _Windows(WindowReader[K, R]):
     """The writing half that both stores share: rows as bytes, and the index by time."""
 
+    def __init__(
+        self, keyspace: Keyspace, key: KeySerde[K], decode: Callable[[bytes], R], **settings: Unpack[WindowSettings]
+    ) -> None:
+        duplicates, time_first = settings["retain_duplicates"], settings["time_first"]
+        segments = Segments(
+            keyspace, settings["retention"], settings["segment_interval"],
+            margin=int(time_first), indexed=time_first, got=not duplicates,
+        )  # fmt: skip
+        super().__init__(
+            segments, keyspace, key, decode, size=settings["size"], retain_duplicates=duplicates, time_first=time_first
+        )
+
     def _write(self, key: bytes, data: bytes | None, start: Time) -> None:
-        if start.__class__ is not int:
-            start = to_milliseconds(start)
-        segments = self._segments
+        start, segments = to_milliseconds(start), self._segments
         if start < 0:
             raise ValueError(f"a window of store {self.name!r} starts at {start}, before the epoch")
         if not segments.observe(start):
@@ -202,17 +205,8 @@ class _Windows(WindowReader[K, R]):
 class WindowStore(_Windows[K, V]):
     """A value for each key and window start."""
 
-    def __init__(
-        self, keyspace: Keyspace, key: KeySerde[K], value: ValueSerde[V], *,
-        retention: int, size: int, segment_interval: int, retain_duplicates: bool = False, time_first: bool = False,
-    ) -> None:  # fmt: skip
-        segments = Segments(
-            keyspace, retention, segment_interval, margin=int(time_first), indexed=time_first, got=not retain_duplicates
-        )
-        super().__init__(
-            segments, keyspace, key, value.decode,
-            size=size, retain_duplicates=retain_duplicates, time_first=time_first,
-        )  # fmt: skip
+    def __init__(self, keyspace: Keyspace, key: KeySerde[K], value: ValueSerde[V], **settings: Unpack[WindowSettings]) -> None:
+        super().__init__(keyspace, key, value.decode, **settings)
         self._encode = value.encode
 
     def put(self, key: K, value: V | None, start: Time) -> None:
@@ -226,25 +220,14 @@ class WindowStore(_Windows[K, V]):
 class TimestampedWindowStore(_Windows[K, ValueAndTimestamp[V]]):
     """A value for each key and window start, with the time of the record that wrote it."""
 
-    def __init__(
-        self, keyspace: Keyspace, key: KeySerde[K], value: ValueSerde[V], *,
-        retention: int, size: int, segment_interval: int, retain_duplicates: bool = False, time_first: bool = False,
-    ) -> None:  # fmt: skip
-        segments = Segments(
-            keyspace, retention, segment_interval, margin=int(time_first), indexed=time_first, got=not retain_duplicates
-        )
-        super().__init__(
-            segments, keyspace, key, decode_timestamped(value),
-            size=size, retain_duplicates=retain_duplicates, time_first=time_first,
-        )  # fmt: skip
+    def __init__(self, keyspace: Keyspace, key: KeySerde[K], value: ValueSerde[V], **settings: Unpack[WindowSettings]) -> None:
+        super().__init__(keyspace, key, decode_timestamped(value), **settings)
         self._value = value
         self._encode = value.encode
 
     def put(self, key: K, value: V | None, timestamp: Time, start: Time) -> None:
         """Set the value of a window with the time of its record, as `WindowStore.put` does."""
-        if timestamp.__class__ is not int:
-            timestamp = to_milliseconds(timestamp)
-        data = None if value is None else _i64.pack(timestamp) + self._encode(value)
+        data = None if value is None else _i64.pack(to_milliseconds(timestamp)) + self._encode(value)
         self._write(self._encode_key(key), data, start)
 
     def plain(self) -> WindowReader[K, V]:

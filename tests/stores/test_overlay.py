@@ -115,7 +115,7 @@ def test_a_keyspace_is_a_sorted_dict(steps: list[tuple[str, bytes, bytes | None]
 
 
 def test_a_store_over_any_keyspace_is_a_store(home: MakeHome) -> None:
-    def make(keyspace: Any, key: Any, value: Any, options: Any) -> Any:
+    def make(keyspace: Any, key: Any, value: Any) -> Any:
         return keyspace
 
     made = home(StoreBuilder(name="raw", kind="raw", make=make))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import pytest
 
@@ -126,8 +127,8 @@ def test_n9_each_aggregation_below_a_changed_key_has_its_own_channel() -> None:
 
 def test_n10_a_topic_is_read_once_and_shared() -> None:
     builder = StreamsBuilder()
-    for number in (1, 2):
-        builder.stream("in").map_values(lambda value, number=number: f"{value}{number}").to("out")
+    for suffix in "12":
+        builder.stream("in").map_values(partial("{1}{0}".format, suffix)).to("out")
     topology = builder.build()
 
     assert len(topology.sources) == 1

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from raystreams.operators.execution import NodeRuntime
 from raystreams.operators.hints import value_of
+from raystreams.operators.joiners import lookup_join
 from raystreams.operators.record import Headers, Process
 
 if TYPE_CHECKING:
@@ -35,27 +36,20 @@ class StreamGlobalJoin:
     left: bool
 
     def start(self, node: NodeRuntime) -> Process:
-        forward, failed, drop, get = node.forward, node.failed, node.drop, node.view(self.table).get
-        selector, joiner, with_key, left = self.selector, self.joiner, self.with_key, self.left
+        drop, get, selector, left = node.drop, node.view(self.table).get, self.selector, self.left
+
+        def find(key: Any, value: Any, timestamp: int) -> Any:
+            other_key = selector(key, value)
+            if other_key is not None:
+                return get(other_key)
+            return None if left else drop("null key")
+
+        join = lookup_join(node, find, self.joiner, with_key=self.with_key, left=left)
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if value is None:
                 return drop("null value")
-            try:
-                other_key = selector(key, value)
-                if other_key is None and not left:
-                    return drop("null key")
-                row = get(other_key) if other_key is not None else None
-                if row is not None:
-                    other = row.value
-                elif left:
-                    other = None
-                else:
-                    return
-                result = joiner(key, value, other) if with_key else joiner(value, other)
-            except Exception as error:
-                return failed(error, key, value, timestamp, headers)
-            forward(key, result, timestamp, headers)
+            join(key, value, timestamp, headers)
 
         return process
 

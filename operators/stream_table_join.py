@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any
 from raystreams.operators.execution import NodeRuntime
 from raystreams.operators.grace_buffer import Waiting, add_waiting, checked_grace, joined_records
 from raystreams.operators.hints import value_of
-from raystreams.operators.record import Headers, Process
+from raystreams.operators.joiners import lookup_join
+from raystreams.operators.record import Process
 
 if TYPE_CHECKING:
     from raystreams.operators.kstream import KStream
@@ -43,24 +44,13 @@ class StreamTableJoin:
     wait: Waiting | None
 
     def start(self, node: NodeRuntime) -> Process:
-        forward, failed, view = node.forward, node.failed, node.view(self.table)
+        view, left = node.view(self.table), self.left
         versioned, get, get_as_of = view.versioned, view.get, view.get_as_of
-        joiner, with_key, left = self.joiner, self.with_key, self.left
 
-        def join(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            try:
-                row = None if key is None else get_as_of(key, timestamp) if versioned else get(key)
-                if row is not None:
-                    other = row.value
-                elif left:
-                    other = None
-                else:
-                    return
-                result = joiner(key, value, other) if with_key else joiner(value, other)
-            except Exception as error:
-                return failed(error, key, value, timestamp, headers)
-            forward(key, result, timestamp, headers)
+        def find(key: Any, value: Any, timestamp: int) -> Any:
+            return None if key is None else get_as_of(key, timestamp) if versioned else get(key)
 
+        join = lookup_join(node, find, self.joiner, with_key=self.with_key, left=left)
         return joined_records(node, join, self.wait, left=left)
 
 

@@ -51,6 +51,7 @@ class PartitionedStore:
     def __init__(self, builder: StoreBuilder[Any], stores: Callable[[], Sequence[Any]]) -> None:
         self._builder, self._stores = builder, stores
         self._key: KeySerde[Any] = key_serde(builder.key)
+        self._by_window = builder.kind not in ("key_value", "timestamped_key_value", "versioned")
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -89,4 +90,6 @@ class PartitionedStore:
 
     def _place(self, row: tuple[Any, Any]) -> Any:
         key = row[0]
-        return (self._key.encode(key.key), key.start, key.end) if isinstance(key, Windowed) else self._key.encode(key)
+        if self._by_window and isinstance(key, Windowed):
+            return self._key.encode(key.key), key.start, key.end
+        return self._key.encode(key)  # of a key-value store, also one that holds a windowed table

@@ -6,7 +6,17 @@ from typing import Any
 
 import pytest
 
-from raystreams import KTable, Materialized, ProcessingError, StreamsBuilder, Topology, TopologyTestDriver
+from raystreams import (
+    KTable,
+    Materialized,
+    ProcessingError,
+    Record,
+    StreamsBuilder,
+    TimeWindows,
+    Topology,
+    TopologyTestDriver,
+    Windowed,
+)
 from tests.operators.scenario import dashed, rows, run
 from tests.operators.table_joins import METHODS, joined, versioned
 
@@ -129,3 +139,21 @@ def test_values_are_typed_by_the_joiner() -> None:
     table: KTable[Any, int] = builder.table("L").join(builder.table("R"), length)
 
     assert table._value.description == "int"
+
+
+def test_windowed_tables_are_joined_by_key_and_window() -> None:
+    builder = StreamsBuilder()
+    left, right = (builder.stream(name).group_by_key().windowed_by(TimeWindows(10)).count() for name in "LR")
+    often = left.filter(lambda k, n: n > 1, materialized=Materialized.key_value("often"))
+    often.outer_join(right, lambda a, b: [a, b], materialized=Materialized.key_value("result")).to_stream().to("out")
+    with TopologyTestDriver(builder.build(), partitions=2) as driver:
+        for topic, key, timestamp in (("L", "k", 1), ("R", "k", 2), ("L", "k", 3), ("L", "j", 15), ("R", "k", 19)):
+            driver.input_topic(topic).send("v", key=key, timestamp=timestamp)
+
+        assert driver.output_topic("out").read_all() == [
+            Record(Windowed("k", 0, 10), [None, 1], 2),
+            Record(Windowed("k", 0, 10), [2, 1], 3),
+            Record(Windowed("k", 10, 20), [None, 1], 19),
+        ]
+        assert list(driver.store("often").all()) == [(Windowed("k", 0, 10), 2)]
+        assert driver.store("result").get(Windowed("k", 10, 20)) == [None, 1]

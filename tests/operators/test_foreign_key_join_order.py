@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from raystreams.stores.serdes import key_serde, partition_of
 
-from raystreams import Record
+from raystreams import Record, StreamsBuilder, Topology
 from tests.operators.delayed import DelayedDriver, Edge
 from tests.operators.foreign_keys import of_tables
 from tests.operators.scenario import after_bar, dashed
@@ -143,6 +143,37 @@ def test_at_rest_the_result_is_the_join_that_sql_makes_of_both_tables(
 
     result = {record.key: record.value for record in driver.outputs}
     assert {key: value for key, value in result.items() if value is not None} == sql_join(kind, changes)
+
+
+def to_itself(kind: str) -> Topology:
+    builder = StreamsBuilder()
+    table = builder.table("L")
+    join = table.join if kind == "inner" else table.left_join
+    join(table, dashed, foreign_key=after_bar).to_stream().to("out")
+    return builder.build()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from(LEFT), st.none() | st.sampled_from([f"{v}|{k}" for v in "ab" for k in (*LEFT, "~")]))),
+    st.sampled_from([1, 2, 5]),
+    st.sampled_from(["inner", "left"]),
+    st.data(),
+)
+def test_a_table_joined_with_itself_comes_to_rest_at_what_sql_says(
+    changes: list[tuple[str, str | None]], partitions: int, kind: str, data: st.DataObject
+) -> None:
+    driver = DelayedDriver(to_itself(kind), partitions)
+    for time, (key, value) in enumerate(changes):
+        driver.send("L", key, value, time)
+        for _ in range(data.draw(st.integers(0, 3))):
+            if driver.waiting:
+                driver.deliver(data.draw(st.sampled_from(driver.waiting)))
+    driver.deliver_all(lambda edges: data.draw(st.sampled_from(edges)))
+
+    result = {record.key: record.value for record in driver.outputs}
+    both = [(topic, key, value) for key, value in changes for topic in ("L", "R")]
+    assert {key: value for key, value in result.items() if value is not None} == sql_join(kind, both)
 
 
 TOPOLOGIES = {kind: of_tables(kind, name="j") for kind in ("inner", "left")}

@@ -98,6 +98,12 @@ class PartitionTask:
         self._cursors = {edge: incoming.cursor for edge, incoming in self.incoming.items()}
         for source in self._ended_sources:
             self.execution.end(source, quietly=True)
+        fed = {channel.source for inputs in self.inputs for channel in inputs.channels}
+        sources = {name for part in parts if part.ingest is None for name in part.order}
+        for source in sorted(sources - fed - self._ended_sources):
+            # No split of its topic is read here: it has ended before it began.
+            self._ended_sources.add(source)
+            self.execution.end(source)
 
     # ---- what drives it
 

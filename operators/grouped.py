@@ -12,9 +12,9 @@ from raystreams.operators.hints import check_function, returned, value_of
 from raystreams.operators.ktable import KTable
 from raystreams.operators.options import Materialized, OnError, Topic, check_name
 from raystreams.operators.table_draft import TableDraft
-from raystreams.operators.table_store import add_table_store, mark_of
+from raystreams.operators.table_store import add_table_store, mark_of, typed
 from raystreams.operators.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
-from raystreams.stores.serdes import KeySerde, Serde, ValueSerde, key_serde, value_serde
+from raystreams.stores.serdes import KeySerde, Serde, ValueSerde, value_serde
 from typing_extensions import TypeVar
 
 if TYPE_CHECKING:
@@ -154,7 +154,4 @@ class Aggregation:
         self, key: KeySerde[Any], materialized: Materialized[Any, Any] | None
     ) -> tuple[KeySerde[Any], ValueSerde[Any]]:
         """The result's serdes: the materialization's, else the group's key and the aggregate's type."""
-        return (
-            key_serde(materialized.key) if materialized is not None and materialized.key is not None else key,
-            value_serde(materialized.value) if materialized is not None and materialized.value is not None else self.value,
-        )
+        return typed(materialized, key, self.value)

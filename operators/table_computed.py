@@ -21,7 +21,7 @@ from raystreams.operators.options import Materialized
 from raystreams.operators.record import Change, Headers, Process
 from raystreams.operators.table_draft import TableDraft
 from raystreams.operators.table_store import add_table_store, has_store, mark_of, table_store
-from raystreams.stores.serdes import KeySerde, ValueSerde, key_serde, value_serde
+from raystreams.stores.serdes import KeySerde, ValueSerde
 from raystreams.stores.values import ValueAndTimestamp
 
 if TYPE_CHECKING:
@@ -93,16 +93,6 @@ class _ComputedView:
             row = ValueAndTimestamp(None, -1)
         value = self._compute(key, row.value, row.timestamp)
         return None if value is None else ValueAndTimestamp(value, row.timestamp)
-
-
-def typed(
-    materialized: Materialized[Any, Any] | None, key: KeySerde, value: ValueSerde[Any]
-) -> tuple[KeySerde, ValueSerde[Any]]:
-    """The serdes, or those of the Materialized where it has some."""
-    if materialized is not None:
-        key = key_serde(materialized.key) if materialized.key is not None else key
-        value = value_serde(materialized.value) if materialized.value is not None else value
-    return key, value
 
 
 def computed_draft(

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from raystreams.operators.execution import NodeRuntime, TableView
 from raystreams.operators.hints import value_of
 from raystreams.operators.record import Change, Headers, Process
-from raystreams.operators.table_computed import typed
 from raystreams.operators.table_draft import TableDraft
-from raystreams.operators.table_store import add_table_store, mark_of, table_store
+from raystreams.operators.table_store import add_table_store, mark_of, table_store, typed
 from raystreams.stores.serdes import KeySerde, ValueSerde
 from raystreams.stores.values import ValueAndTimestamp
 

@@ -16,8 +16,8 @@ from raystreams.operators.ktable import KTable
 from raystreams.operators.options import Materialized
 from raystreams.operators.record import Change, Headers, Process
 from raystreams.operators.table_draft import TableDraft
-from raystreams.operators.table_store import add_table_store, has_store, mark_of, table_store
-from raystreams.stores.serdes import KeySerde, ValueSerde, key_serde, value_serde
+from raystreams.operators.table_store import add_table_store, has_store, mark_of, table_store, typed
+from raystreams.stores.serdes import KeySerde, ValueSerde
 from raystreams.stores.values import Duration, duration_milliseconds
 
 if TYPE_CHECKING:
@@ -72,9 +72,7 @@ def add_table(
     value: ValueSerde[Any],
 ) -> KTable[Any, Any]:
     """Add the node that makes a table of its parent's records. Its store is made only if it is needed (spec-joins 0.3)."""
-    if materialized is not None:
-        key = key_serde(materialized.key) if materialized.key is not None else key
-        value = value_serde(materialized.value) if materialized.value is not None else value
+    key, value = typed(materialized, key, value)
 
     def make_store() -> str:
         name = materialized.name if materialized is not None and materialized.name is not None else generated_store

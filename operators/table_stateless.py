@@ -21,7 +21,8 @@ from raystreams.operators.execution import NodeRuntime, TableView
 from raystreams.operators.hints import value_of
 from raystreams.operators.options import Hint, Materialized, OnError
 from raystreams.operators.record import Change, Headers, Process
-from raystreams.operators.table_computed import Compute, computed, computed_draft, computed_table, computed_view, typed
+from raystreams.operators.table_computed import Compute, computed, computed_draft, computed_table, computed_view
+from raystreams.operators.table_store import typed
 
 if TYPE_CHECKING:
     from raystreams.operators.kstream import KStream

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from raystreams.operators.draft import GraphDraft
 from raystreams.operators.options import Materialized
 from raystreams.stores.builders import StoreBuilder, Stores
-from raystreams.stores.serdes import KeySerde, Serde
+from raystreams.stores.serdes import KeySerde, Serde, ValueSerde, key_serde, value_serde
 from raystreams.stores.values import PUT_LATEST, PUT_REFUSED, ValueAndTimestamp
 from raystreams.stores.versioned import VersionedStore
 
@@ -61,6 +61,16 @@ class _Versioned:
 def table_store(store: Any) -> TableStore:
     """The store of a table as a TableStore."""
     return _Versioned(store) if isinstance(store, VersionedStore) else _Timestamped(store)
+
+
+def typed(
+    materialized: Materialized[Any, Any] | None, key: KeySerde, value: ValueSerde[Any]
+) -> tuple[KeySerde, ValueSerde[Any]]:
+    """The serdes, or those of the Materialized where it has some."""
+    if materialized is not None:
+        key = key_serde(materialized.key) if materialized.key is not None else key
+        value = value_serde(materialized.value) if materialized.value is not None else value
+    return key, value
 
 
 def has_store(materialized: Materialized[Any, Any] | None) -> bool:

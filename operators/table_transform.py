@@ -21,7 +21,8 @@ from raystreams.operators.options import Hint, Materialized, OnError
 from raystreams.operators.processor import check_supplier, connect_stores, start_processor, tables_of
 from raystreams.operators.processor_context import Origin, ProcessorContext
 from raystreams.operators.record import Process, Record
-from raystreams.operators.table_computed import Compute, computed, computed_draft, computed_table, computed_view, typed
+from raystreams.operators.table_computed import Compute, computed, computed_draft, computed_table, computed_view
+from raystreams.operators.table_store import typed
 from raystreams.stores.errors import RaystreamsError
 from raystreams.stores.serdes import value_serde
 

@@ -64,7 +64,7 @@ class Versions:
 
 @pytest.mark.parametrize("method", METHODS)
 @given(events=EVENTS, versioned=st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_each_record_gives_its_row_in_sql(method: str, events: list[Event], versioned: bool) -> None:
     topology = joined(method, 1000 if versioned else None)
     with closing(sqlite3.connect(":memory:")) as database, TopologyTestDriver(topology, partitions=2) as driver:
@@ -82,7 +82,7 @@ def test_each_record_gives_its_row_in_sql(method: str, events: list[Event], vers
 
 @pytest.mark.parametrize("method", METHODS)
 @given(events=EVENTS, grace=st.integers(0, 31), crash=st.integers(0, 40))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_with_grace_a_record_is_joined_with_what_is_known_when_it_comes_out(
     method: str, events: list[Event], grace: int, crash: int
 ) -> None:

@@ -68,7 +68,7 @@ def in_sql(method: str, changes: Iterable[Change], versioned: tuple[bool, bool])
 
 @pytest.mark.parametrize("method", METHODS)
 @given(changes=CHANGES, versioned=st.tuples(st.booleans(), st.booleans()), stored=st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_the_last_rows_are_those_of_the_sql_join(
     method: str, changes: list[Change], versioned: tuple[bool, bool], stored: bool
 ) -> None:
@@ -84,7 +84,7 @@ def test_the_last_rows_are_those_of_the_sql_join(
 
 @pytest.mark.parametrize("method", METHODS)
 @given(changes=CHANGES, crashes=st.sets(st.integers(0, 39)))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_a_join_that_crashes_says_the_same_list(method: str, changes: list[Change], crashes: set[int]) -> None:
     lists: list[Any] = []
     for crashing in (False, True):

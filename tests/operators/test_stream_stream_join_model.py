@@ -19,7 +19,7 @@ WINDOWS = st.tuples(st.integers(-3, 12), st.integers(-3, 12), st.integers(0, 15)
 
 @pytest.mark.parametrize("method", ["join", "left_join", "outer_join"])
 @given(records=RECORDS, windows=WINDOWS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_records_that_are_never_late_meet_once_each(
     method: str, records: list[tuple[str, str, int]], windows: tuple[int, int, int]
 ) -> None:
@@ -54,7 +54,7 @@ def matching(method: str, records: list[tuple[str, str, int]], before: int, afte
 
 @pytest.mark.parametrize("method", ["left_join", "outer_join"])
 @given(records=RECORDS, windows=WINDOWS, crashes=st.sets(st.integers(0, 24)))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_any_order_and_any_crashes_give_the_definitions_list(
     method: str, records: list[tuple[str, str, int]], windows: tuple[int, int, int], crashes: set[int]
 ) -> None:

@@ -138,7 +138,7 @@ CHANGES = st.lists(
 
 @pytest.mark.parametrize("method", METHODS)
 @given(changes=CHANGES, versioned=st.tuples(*[st.booleans()] * len(TABLES)))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_every_change_gives_what_the_chain_gives(
     method: str, changes: list[tuple[str, str, str | None, int]], versioned: tuple[bool, ...]
 ) -> None:

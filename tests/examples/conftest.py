@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.examples.flights_job import EXAMPLE
+from tests.examples.flights_job import EXAMPLE, FlightsJob
 
 
 @pytest.fixture(scope="session")
@@ -17,3 +17,11 @@ def year(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("year")
     subprocess.run([sys.executable, str(EXAMPLE / "full_year.py"), str(folder)], check=True)
     return folder
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> FlightsJob:
+    """The job as it is in the example, run to its end; not to be changed."""
+    job = FlightsJob(tmp_path_factory.mktemp("january"))
+    job.finish()
+    return job

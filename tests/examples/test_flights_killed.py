@@ -44,36 +44,26 @@ def kill(job: FlightsJob, moment: Moment, already: int = 0) -> None:
     assert done.returncode == -signal.SIGKILL, done.stdout + done.stderr
 
 
-def undisturbed(folder: Path, data: Path) -> dict[str, bytes]:
-    folder.mkdir()
-    job = FlightsJob(folder, data)
-    job.finish()
-    return job.files()
-
-
-@pytest.fixture(scope="module")
-def january(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    return undisturbed(tmp_path_factory.mktemp("january") / "job", EXAMPLE / "data")
-
-
 @pytest.mark.parametrize("seed", range(4))
-def test_killed_and_finished_is_as_if_never_killed(tmp_path: Path, january: dict[str, bytes], seed: int) -> None:
+def test_killed_and_finished_is_as_if_never_killed(tmp_path: Path, finished: FlightsJob, seed: int) -> None:
     job = killable(tmp_path / "job", EXAMPLE / "data")
     kill(job, Moment(seed, JANUARY))
     job.finish()
 
-    assert job.files() == january
+    assert job.files() == finished.files()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4, 24))
-def test_killed_at_twenty_moments(tmp_path: Path, january: dict[str, bytes], seed: int) -> None:
-    test_killed_and_finished_is_as_if_never_killed(tmp_path, january, seed)
+def test_killed_at_twenty_moments(tmp_path: Path, finished: FlightsJob, seed: int) -> None:
+    test_killed_and_finished_is_as_if_never_killed(tmp_path, finished, seed)
 
 
 @pytest.mark.slow
 def test_the_year_killed_twenty_times_on_its_way(tmp_path: Path, year: Path) -> None:
-    expected = undisturbed(tmp_path / "undisturbed", year / "data")
+    (tmp_path / "undisturbed").mkdir()
+    undisturbed = FlightsJob(tmp_path / "undisturbed", year / "data")
+    undisturbed.finish()
     job = killable(tmp_path / "job", year / "data")
     given = 0
     for moment in sorted((Moment(seed, YEAR) for seed in range(20)), key=lambda moment: moment.at):
@@ -83,4 +73,4 @@ def test_the_year_killed_twenty_times_on_its_way(tmp_path: Path, year: Path) -> 
         given = sum(content.count(b"\n") for name, content in job.files().items() if name.startswith("flights"))
     job.finish()
 
-    assert job.files() == expected
+    assert job.files() == undisturbed.files()

@@ -18,7 +18,7 @@ from raystreams.operators import folding
 from raystreams.operators.execution import NodeRuntime
 from raystreams.operators.graph import Channel, ChannelSink, ChannelSource
 from raystreams.operators.grouped import Aggregation
-from raystreams.operators.hints import check_function, pair_of
+from raystreams.operators.hints import DeclaredOrPlain, check_function, pair_of
 from raystreams.operators.ktable import KTable
 from raystreams.operators.options import Hint, Materialized, OnError
 from raystreams.operators.record import Change, Headers, Process
@@ -99,6 +99,9 @@ class KGroupedTable(Generic[K, V]):
     ) -> None:
         self._draft, self._name = table._draft, name
         self._key, self._value = pair_of(selector, key, value)
+        plain = value_serde(None).description
+        if self._value.description == plain != table._value.description:
+            self._value = value_serde(DeclaredOrPlain(table._value))  # the selector may well return the row itself
         table._table.enable_old()
         self._select = self._draft.named("KTABLE-SELECT-", name)
         parent = table._table

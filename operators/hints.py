@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from raystreams.operators.options import Hint
-from raystreams.stores.serdes import KeySerde, ValueSerde, key_serde, value_serde
+from raystreams.stores.serdes import KeySerde, Serde, ValueSerde, key_serde, value_serde
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -61,6 +61,28 @@ def pair_of(function: Callable[..., Any], key: Hint, value: Hint) -> tuple[KeySe
         key_serde(key if key is not None else _useful(parts[0])),
         value_serde(value if value is not None else _useful(parts[1])),
     )
+
+
+class DeclaredOrPlain:
+    """Values of a declared type, or plain data: what a function may return that was given the one and says nothing.
+
+    One byte in front tells them apart, so an object never comes back as a dict.
+    """
+
+    def __init__(self, declared: ValueSerde[Any]) -> None:
+        self._declared, self._plain = declared, value_serde(None)
+        self.description = f"{declared.description} or plain data"
+
+    def encode(self, value: Any) -> bytes:
+        """The bytes of a value; a SerdeError if it is neither."""
+        try:
+            return b"\x01" + self._declared.encode(value)
+        except TypeError:  # another type than declared
+            return b"\x00" + self._plain.encode(value)
+
+    def decode(self, data: bytes) -> Any:
+        """The value of bytes."""
+        return (self._declared if data[0] else self._plain).decode(data[1:])
 
 
 def element_of(function: Callable[..., Any]) -> Hint:

@@ -1,7 +1,8 @@
 """Calling a user's aggregation functions: what they get is theirs, what they return is checked.
 
 The aggregate handed to a function is decoded for that call, so it may be changed and returned. None deletes; but None after
-changing the aggregate in place is a forgotten `return`, and a TypeError rather than a lost row.
+changing the aggregate in place is a forgotten `return`, and a TypeError rather than a lost row. A subtractor that has taken
+the last thing out, so that the aggregate is what the initializer gives, may well return None.
 """
 
 from __future__ import annotations
@@ -15,15 +16,17 @@ _IMMUTABLE = (int, float, str, bytes, bool, type(None))
 
 
 class Folds:
-    """Checks for one aggregation; `fresh` gives another copy of what a function was given."""
+    """Checks for one aggregation; `fresh` gives another copy of what a function was given, `empty` makes an empty one."""
 
-    def __init__(self, value: Serde[Any]) -> None:
-        self._encode = value.encode
+    def __init__(self, value: Serde[Any], empty: Callable[[], Any] | None = None) -> None:
+        self._encode, self._empty = value.encode, empty
 
     def check(self, result: Any, given: Any, fresh: Callable[[], Any]) -> Any:
         """Return `result`; raises TypeError if it is None and `given` was changed."""
         if result is None and type(given) not in _IMMUTABLE:
-            before = fresh()
+            before, empty = fresh(), None if self._empty is None else self._empty()
+            if empty is not None and self._encode(given) == self._encode(empty):
+                return None
             if before is None or self._encode(given) != self._encode(before):
                 raise TypeError(
                     f"the function changed its aggregate to {given!r} and returned None: return the aggregate; to delete the "

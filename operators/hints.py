@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from raystreams.operators.options import Hint
-from raystreams.stores.serdes import KeySerde, Serde, ValueSerde, key_serde, value_serde
+from raystreams.stores.serdes import KeySerde, ValueSerde, key_serde, value_serde
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -34,7 +34,7 @@ class TableAggregate:
         table = table_store(node.store(self.store))
         get, put = table.get, table.put
         initializer, adder, subtractor = self.initializer, self.adder, self.subtractor
-        sends_old, reduces, check = self.sends_old, self.reduces, Folds(self.value).check
+        sends_old, reduces, check = self.sends_old, self.reduces, Folds(self.value, self.initializer).check
 
         def process(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
             if key is None:

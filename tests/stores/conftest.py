@@ -1,4 +1,7 @@
-"""`home(builder)` opens a store in each kind of home; a test that uses it runs once a kind."""
+"""`home(builder)` opens a store in each kind of home; a test that uses it runs once a kind.
+
+Properties have no deadline: these tests share their machine with others.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 from raystreams.stores.builders import StoreBuilder
 
 from tests.stores.homes import KINDS, Home, make_home
+
+settings.register_profile("shared machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("shared machine")
 
 MakeHome = Callable[[StoreBuilder[Any]], Home]
 

@@ -272,9 +272,14 @@ class Execution:
 
     def close(self) -> None:
         """The task stops: let every operator give back what it holds."""
-        for runtime in self.runtimes.values():
-            for callback in runtime.at_close:
+        failed: Exception | None = None
+        for callback in [callback for runtime in self.runtimes.values() for callback in runtime.at_close]:
+            try:
                 callback()
+            except Exception as error:
+                failed = failed or error
+        if failed is not None:
+            raise failed
 
     def time_passes(self, sub_topology: int, timestamp: int) -> None:
         """No later record of this sub-topology will be older than `timestamp`."""

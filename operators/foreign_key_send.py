@@ -65,25 +65,16 @@ class SubscriptionSend:
             except Exception as error:
                 return failed(error, key, new, timestamp, headers)
 
-            def send(other: Any, instruction: Instruction) -> None:
-                forward(other, Subscription(instruction, key_bytes, new_hash, home), timestamp, headers)
-
-            moved = before_bytes is not None and before_bytes != after_bytes
-            if left:
-                if moved:
-                    send(before, _FORGET)
-                if new is not None or old is not None:
-                    send(after, _ANSWER)
-            elif after_bytes is None:
-                if moved:
-                    send(before, _FORGET_AND_ANSWER)
-                if new is not None:
-                    drop("null foreign key")
-            elif moved:
-                send(before, _FORGET)
-                send(after, _ANSWER)
+            if before_bytes is not None and before_bytes != after_bytes:
+                leave = _FORGET if left or after_bytes is not None else _FORGET_AND_ANSWER
+                forward(before, Subscription(leave, key_bytes, new_hash, home), timestamp, headers)
+                ask = _ANSWER
             else:
-                send(after, _ONLY_IF_FOUND)
+                ask = _ANSWER if left else _ONLY_IF_FOUND
+            if after_bytes is not None or (left and (new is not None or old is not None)):
+                forward(after, Subscription(ask, key_bytes, new_hash, home), timestamp, headers)
+            elif new is not None:
+                drop("null foreign key")
 
         return process
 

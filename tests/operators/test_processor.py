@@ -62,6 +62,25 @@ def test_init_and_close_are_called_once_a_task_and_are_optional() -> None:
         driver.input_topic("in").send(1, key="k", timestamp=1)
 
 
+def test_one_processor_that_can_not_be_closed_keeps_no_other_from_it() -> None:
+    calls: list[int] = []
+
+    class Stubborn(Base):
+        def process(self, record: Record[Any, Any]) -> None: ...
+
+        def close(self) -> None:
+            calls.append(self.context.partition)
+            raise OSError("busy")
+
+    builder = StreamsBuilder()
+    for name in ("one", "two"):
+        builder.stream("in").process(Stubborn, name=name)
+    with pytest.raises(OSError, match="busy"), TopologyTestDriver(builder.build()):
+        pass
+
+    assert calls == [0, 0]
+
+
 def test_close_is_called_after_an_init_that_failed() -> None:
     calls: list[str] = []
 

@@ -166,7 +166,7 @@ class KeyValueStore(_Rows[K, V]):
 
     def put_all(self, entries: Iterable[tuple[K, V | None]] | Mapping[K, V | None]) -> None:
         """Set many; all are encoded before the first is written. The last entry of a key counts, None removes."""
-        pairs = entries.items() if isinstance(entries, Mapping) else entries
+        pairs: Any = entries.items() if isinstance(entries, Mapping) else entries
         encode = self._encode
         rows = [(self._encode_key(key), None if value is None else encode(value)) for key, value in pairs]
         for key, data in rows:

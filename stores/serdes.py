@@ -56,6 +56,9 @@ class ValueSerde(Generic[V]):
     def __repr__(self) -> str:
         return f"ValueSerde({self.description})"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return value_serde, (self.hint,)
+
 
 class KeySerde(Generic[K]):
     """The serde of keys: order-preserving, and no key's bytes are the beginning of another's."""
@@ -78,13 +81,22 @@ class KeySerde(Generic[K]):
     def __repr__(self) -> str:
         return f"KeySerde({self.description})"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return key_serde, (self.hint,)
+
 
 class _UnionSerde:
     """What `serde(A | B)` returns: a hint that type checkers take as a Serde of the union."""
 
     def __init__(self, hint: Any) -> None:
         self.hint = hint
-        self.encode, self.decode = typed_codec(hint)
+        self._encode, self._decode = typed_codec(hint)
+
+    def encode(self, value: Any) -> bytes:
+        return self._encode(value)
+
+    def decode(self, data: bytes) -> Any:
+        return self._decode(data)
 
     def __repr__(self) -> str:
         return f"serde({hints.describe(hints.schema(self.hint))})"
@@ -117,7 +129,7 @@ def value_serde(hint: Any = None) -> ValueSerde[Any]:
     if isinstance(hint, (ValueSerde, KeySerde)):
         return ValueSerde(hint.encode, hint.decode, hint.description, hint.hint)
     if isinstance(hint, _UnionSerde):
-        return ValueSerde(hint.encode, hint.decode, describe_type(hint.hint), hint.hint)
+        return ValueSerde(*typed_codec(hint.hint), describe_type(hint.hint), hint.hint)
     if hints.is_abstract_serde(hint):
         return ValueSerde(hint.encode, hint.decode, describe_type(hint), hint)
     _refuse_non_types(hint)

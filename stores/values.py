@@ -43,7 +43,7 @@ def to_milliseconds(time: Time) -> int:
     >>> to_milliseconds(datetime(1970, 1, 1, 0, 0, 1, 999, tzinfo=timezone.utc))
     1000
     """
-    if time.__class__ is int and MIN_TIME <= time <= MAX_TIME:  # by far the most frequent case
+    if type(time) is int and MIN_TIME <= time <= MAX_TIME:  # by far the most frequent case
         return time
     if isinstance(time, datetime):
         if time.tzinfo is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import enum
+import pickle
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
@@ -15,9 +16,10 @@ import pydantic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from raystreams.stores.builders import Stores
 from raystreams.stores.errors import SerdeError
 from raystreams.stores.plain import decode_plain, encode_plain
-from raystreams.stores.serdes import Serde, describe_type, difference, serde, value_serde
+from raystreams.stores.serdes import Serde, describe_type, difference, key_serde, serde, value_serde
 from raystreams.stores.values import Windowed
 
 from tests.strategies import plain_values
@@ -174,6 +176,15 @@ def test_damaged_bytes_are_a_serde_error() -> None:
     for hint in (None, int, Line, list[int], serde(Line | Money)):
         with pytest.raises(SerdeError):
             value_serde(hint).decode(b"\xc1\x00")
+
+
+def test_serdes_and_builders_travel_by_pickle() -> None:
+    union = value_serde(serde(Line | Money))
+    for codec in (value_serde(Line), union, key_serde(tuple[str, int]), key_serde(), value_serde(Text())):
+        again = pickle.loads(pickle.dumps(codec))
+        assert (again.description, type(again)) == (codec.description, type(codec))
+    builder = Stores.window("w", retention=10, size=1, key=str, value=serde(Line | Money))
+    assert pickle.loads(pickle.dumps(builder)) == builder
 
 
 class Text(Serde[str]):

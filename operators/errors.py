@@ -3,7 +3,8 @@
     RaystreamsError
     ├── TopologyError        what was described can't be
     ├── ProcessingError      a user's function raised; names operator, topic, partition, position, key and time
-    └── BufferFullError      a bounded suppress buffer is full and may not emit early
+    ├── BufferFullError      a bounded suppress buffer is full and may not emit early
+    └── UnsupportedVersionError   a task got a message that a newer version wrote
 """
 
 from __future__ import annotations
@@ -48,3 +49,14 @@ class ProcessingError(RaystreamsError):
             f"{operator!r} failed on key {key!r} at time {timestamp} (topic {topic!r}, partition {partition}, "
             f"position {position!r}): {cause}. Fix the function, or set on_error='skip' or DeadLetter(topic)"
         )
+
+
+class UnsupportedVersionError(RaystreamsError):
+    """A message was written by a newer version of raystreams."""
+
+    def __init__(self, message: str, version: int, known: int) -> None:
+        super().__init__(message, version, known)
+
+    def __str__(self) -> str:
+        message, version, known = self.args
+        return f"a {message} of version {version} arrived, and only versions up to {known} are known here: upgrade this task"

@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 import msgspec
 import xxhash
+from raystreams.operators.errors import UnsupportedVersionError
 from raystreams.operators.options import TableJoined
-from raystreams.stores.errors import RaystreamsError
 from raystreams.stores.plain import decode_plain
 from raystreams.stores.serdes import KeySerde, Serde, partition_of, value_serde
 
@@ -85,17 +85,6 @@ class LookupResponse(msgspec.Struct, frozen=True, array_like=True, gc=False):
     sequence: int
     row: bytes | None
     version: int = 1
-
-
-class UnsupportedVersionError(RaystreamsError):
-    """A message was written by a newer version of raystreams."""
-
-    def __init__(self, message: str, version: int, known: int) -> None:
-        super().__init__(message, version, known)
-
-    def __str__(self) -> str:
-        message, version, known = self.args
-        return f"a {message} of version {version} arrived, and only versions up to {known} are known here: upgrade this task"
 
 
 _VERSION = 1

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 import xxhash
+from raystreams.operators.errors import UnsupportedVersionError
 from raystreams.operators.foreign_key_messages import (
     IndexUpdate,
     Instruction,
@@ -15,7 +16,6 @@ from raystreams.operators.foreign_key_messages import (
     LookupResponse,
     Response,
     Subscription,
-    UnsupportedVersionError,
     check_version,
     fingerprint,
     message_serde,

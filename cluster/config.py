@@ -17,6 +17,7 @@ import inspect
 import math
 import os
 import re
+import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -216,10 +217,7 @@ def parameters_of(function: Callable[..., Any]) -> Parameters:
     target = function
     if inspect.isclass(function) and not dataclasses.is_dataclass(function):
         target = function.__init__
-    try:
-        hints = typing.get_type_hints(target)
-    except Exception:
-        hints = {}
+    hints = _hints_of(target)
     named = {}
     takes_any = False
     for name, parameter in inspect.signature(function).parameters.items():
@@ -229,3 +227,20 @@ def parameters_of(function: Callable[..., Any]) -> Parameters:
             hint = hints.get(name, parameter.empty)
             named[name] = Parameter(hint, parameter.default is parameter.empty)
     return Parameters(named, takes_any)
+
+
+def _hints_of(target: Any) -> Mapping[str, Any]:
+    """The annotations of a class or function; those that name what isn't there at run time say nothing."""
+    try:
+        return typing.get_type_hints(target)
+    except Exception:
+        pass
+    found: dict[str, Any] = {}
+    for owner in reversed(target.__mro__) if inspect.isclass(target) else [target]:
+        for name in getattr(owner, "__annotations__", {}):
+            alone = types.SimpleNamespace(__annotations__={name: owner.__annotations__[name]})
+            try:
+                found |= typing.get_type_hints(alone, vars(sys.modules[owner.__module__]))
+            except Exception:
+                continue
+    return found

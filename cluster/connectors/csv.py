@@ -30,7 +30,7 @@ Fields = list[str]
 class CsvSource(FileSource):
     """Rows from a file, a folder or a glob of CSV; see `RowSettings` for what makes key, time and value."""
 
-    suffixes: ClassVar = (".csv", ".tsv", ".txt")
+    suffixes: ClassVar[tuple[str, ...]] = (".csv", ".tsv", ".txt")
 
     null: Sequence[str] = ("",)
     delimiter: str | None = None

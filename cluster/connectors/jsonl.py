@@ -25,7 +25,7 @@ class JsonLinesSource(FileSource):
     Empty lines are passed over. What is no JSON, or doesn't fit the topic's type, is a bad row (`on_error`).
     """
 
-    suffixes: ClassVar = (".jsonl", ".ndjson", ".json")
+    suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson", ".json")
 
     def read(self, split: str, position: Position | None) -> Iterator[ColumnBatch]:
         """Yield a file's rows after a position."""

@@ -30,7 +30,7 @@ _BATCH = 1000
 class ParquetSource(FileSource):
     """Rows from a file, a folder or a glob of Parquet; see `RowSettings` for what makes key, time and value. Needs pyarrow."""
 
-    suffixes: ClassVar = (".parquet", ".pq")
+    suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
 
     def __post_init__(self) -> None:
         super().__post_init__()

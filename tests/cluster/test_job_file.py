@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -11,7 +12,7 @@ from typing import Any, Literal
 
 import pytest
 from raystreams.cluster.bindings import bind
-from raystreams.cluster.config import Bytes, parse_bytes, parse_duration, read_argument, read_setting
+from raystreams.cluster.config import Bytes, parameters_of, parse_bytes, parse_duration, read_argument, read_setting
 from raystreams.cluster.connectors.base import ReadAs, reading_of
 from raystreams.cluster.connectors.csv import CsvSource
 from raystreams.cluster.connectors.jsonl import JsonLinesSink, JsonLinesSource
@@ -422,6 +423,15 @@ def test_a_setting_is_read_as_its_annotation_says(value: Any, hint: Any, expecte
 def test_a_setting_of_another_kind_says_what_is_expected(value: Any, hint: Any, text: str) -> None:
     with pytest.raises(ValueError, match=re.escape(text)):
         read_setting(value, hint, Path())
+
+
+def test_an_annotation_that_is_not_there_at_run_time_hides_no_other() -> None:
+    class Source:
+        def __init__(self, client: "NoSuchClass", every: timedelta) -> None: ...  # type: ignore[name-defined]  # noqa: F821, UP037
+
+    named = parameters_of(Source).named
+
+    assert (named["every"].hint, named["client"].hint) == (timedelta, inspect.Parameter.empty)
 
 
 def test_an_argument_is_toml_or_else_text() -> None:

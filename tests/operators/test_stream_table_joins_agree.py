@@ -35,7 +35,13 @@ def topology(way: str, kind: str, retention: int | None, grace: int | None) -> T
 
 
 @settings(max_examples=40, deadline=None)
-@given(EVENTS, st.sampled_from(["inner", "left"]), st.sampled_from([None, SHORT, LONG]), st.none() | st.integers(0, 5), st.booleans())
+@given(
+    EVENTS,
+    st.sampled_from(["inner", "left"]),
+    st.sampled_from([None, SHORT, LONG]),
+    st.none() | st.integers(0, 5),
+    st.booleans(),
+)
 def test_they_agree(
     events: list[tuple[str, str | None, str | None, int]], kind: str, retention: int | None, grace: int | None, ends: bool
 ) -> None:

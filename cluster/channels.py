@@ -32,7 +32,7 @@ class Channel:
 
     __slots__ = (
         "bound", "disorder", "ended", "feedback", "finished", "idle", "name", "place", "process", "rank", "records",
-        "sender", "source", "top", "topic", "upstream",
+        "sender", "source", "taken", "top", "topic", "upstream",
     )  # fmt: skip
 
     def __init__(
@@ -45,6 +45,8 @@ class Channel:
         self.records: deque[Entry] = deque()
         self.top = START
         """Splits: the largest timestamp that was offered."""
+        self.taken = START
+        """The order of the last record that was taken."""
         self.bound = START
         """No later record has a smaller order; it never falls."""
         self.place: Any = None
@@ -209,6 +211,7 @@ class Inputs:
             if records[0][0] > limit:
                 break
             order, key, value, timestamp, headers, channel.place = pop()
+            channel.taken = order
             if order > self.current:
                 self.current = order
             if timestamp > time:

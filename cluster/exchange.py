@@ -168,7 +168,7 @@ class IncomingEdge:
         self.channel, self._key, self._value = channel, key, value
         self.expected = cursor
         """The number of the next record that may come in."""
-        channel.position = cursor - 1
+        channel.place = cursor - 1
 
     @property
     def cursor(self) -> int:
@@ -235,4 +235,4 @@ class SelfEdge:
             entries = decode_entries(data, first, self.key, self.value)
             self.rows.append((first, first + len(entries)))
             self.channel.records.extend(entry for entry in entries if entry[5] >= cursor)
-        self.channel.position = cursor - 1
+        self.channel.place = cursor - 1

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from raystreams.cluster.channels import END, Channel, Inputs
+from raystreams.cluster.channels import END, START, Channel, Inputs
 from raystreams.cluster.exchange import IncomingEdge, Message, OutgoingEdge, SelfEdge
 from raystreams.cluster.host import TaskHost
 from raystreams.cluster.outbox import Outbox
@@ -108,17 +109,16 @@ class PartitionTask:
     # ---- what drives it
 
     def offer(
-        self, split: str, keys: Iterable[Any], values: Iterable[Any], timestamps: Iterable[int], positions: Iterable[Any],
+        self, split: str, keys: Sequence[Any], values: Sequence[Any], timestamps: Sequence[int], positions: Sequence[Any],
         headers: Iterable[Headers] | None = None,
     ) -> None:
         """Take records of a split, in its order; `split` is `Split.id`."""
-        keys = list(keys)
         self.splits[split].offer(keys, values, timestamps, headers or [NO_HEADERS] * len(keys), positions)
 
     def process(self, budget: int = 1 << 62) -> int:
         """Process up to `budget` waiting records; returns how many. Less than that: nothing more can be processed now."""
         done, host = 0, self.host
-        after = self.execution.punctuations if self.execution.punctuations.on_stream_time else None
+        on_stream_time = self.execution.punctuations.on_stream_time
         went_on = True
         while went_on and done < budget:
             went_on = False
@@ -127,9 +127,9 @@ class PartitionTask:
                     continue
                 host.active = inputs
                 punctuate = None
-                if after is not None and inputs.name.startswith("sub-topology"):
+                if on_stream_time and inputs.name.startswith("sub-topology"):
                     sub = number - (len(self.inputs) - len(self.topology.sub_topologies))
-                    punctuate = lambda time, sub=sub: after.stream_time_passed(sub, time)  # noqa: E731
+                    punctuate = partial(host.punctuate, sub)
                 before = inputs.events
                 done += inputs.run(min(CHUNK, budget - done), host.begin, punctuate)
                 went_on = went_on or inputs.events != before
@@ -138,7 +138,7 @@ class PartitionTask:
     def commit(self, *, sync: bool = False) -> Outgoing:
         """Write everything that happened since the last commit, at once; returns what may leave now."""
         for id, channel in self.splits.items():
-            self._rows.put("split", id, value=[channel.position, channel.top, channel.finished])
+            self._rows.put("split", id, value=[channel.position, channel.taken, channel.finished])
         cursors = {edge: incoming.cursor for edge, incoming in self.incoming.items()}
         for (name, sender), incoming in self.incoming.items():
             self._rows.put("cursor", name, sender, value=[incoming.cursor, incoming.channel.finished])
@@ -295,9 +295,11 @@ class PartitionTask:
             split = entry.split
             process = self._ingest(part, split) if part.ingest is not None else self.execution.sources[entry.source]
             channel = Channel(split.id, entry.source, process, topic=split.topic, disorder=split.disorder)
-            saved = self._rows.get("split", split.id, default=[None, channel.top, False])
-            channel.position, channel.top, channel.finished = saved
-            channel.bound = END if channel.finished else channel.top - split.disorder if channel.top > -1 else channel.bound
+            saved = self._rows.get("split", split.id, default=[None, START, False])
+            channel.position, channel.taken, channel.finished = saved
+            # Not what had been read further: the orders of what is read again must be the same.
+            channel.top = channel.taken if channel.taken == START else channel.taken + split.disorder
+            channel.bound = END if channel.finished else channel.taken
             channel.ended = channel.finished
             order[id(channel)] = (*part.order[entry.source], 0, split.index)
             self.splits[split.id] = channel

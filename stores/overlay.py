@@ -137,6 +137,10 @@ class OverlaidKeyspace(_Uncommitted):
         first = next(above, None)
         return below if first is None else merged(first, above, below, reverse=reverse)
 
+    def scan_committed(self, start: bytes, stop: bytes, /) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the rows of `[start, stop)` of the last commit."""
+        return self._engine.scan(self.prefix, start, stop)
+
     def committed(self) -> None:
         """Forget what is pending: it is in the engine now."""
         if self._pending:
@@ -200,6 +204,8 @@ class ResidentKeyspace(_Uncommitted):
         """Yield the rows of `[start, stop)` as they are now."""
         return self._all.scan(start, stop, reverse=reverse)  # type: ignore[return-value]  # no None in this map
 
+    scan_committed = scan
+
     def committed(self) -> None:
         """Forget what is pending: it is in the engine now."""
         if self._pending:
@@ -231,6 +237,8 @@ class CommittedKeyspace:
     ) -> Iterator[tuple[bytes, bytes]]:
         """Yield the rows of `[start, stop)`."""
         return self._snapshot.scan(self._prefix, start, stop, reverse=reverse)
+
+    scan_committed = scan
 
     def put(self, key: bytes, value: bytes, /) -> None:
         """Refuse."""

@@ -68,6 +68,10 @@ class Keyspace(Protocol):
         """
         ...
 
+    def scan_committed(self, start: bytes, stop: bytes, /) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the rows of `[start, stop)` of the last commit: for cleaning up, which need not know of anything newer."""
+        ...
+
     def before_commit(self, callback: Callable[[], None], /) -> None:
         """Have `callback` called in every commit that follows, while its writes still belong to that commit."""
         ...

@@ -9,8 +9,8 @@ first as in Kafka, where it can be seen: rows of several keys come segment by se
 the interval belongs to a store's identity.
 
 Observed time is the largest time that was ever put, and part of the commit. What is older than it by the retention or more is
-never shown, whether it has been deleted or not; one rule for all stores, where Kafka has three. Each commit deletes some
-rows of segments that are wholly past.
+never shown, whether it has been deleted or not; one rule for all stores, where Kafka has three. Each commit deletes rows of
+segments that were wholly past at the commit before: nothing newer can be in those, so there is no need to look at it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Segments:
         self._indexed, self._got = indexed, got
         self._noted = (self.observed, self.sequence)
         self._newest = self.observed // interval
-        self._swept = 0
+        self._swept, self._past = 0, max(self.live, 0) // interval
         self._groups = Groups(keyspace, active=not got)
         keyspace.before_commit(self._note)
 
@@ -180,14 +180,10 @@ class Segments:
         self._written = 0
 
     def _sweep(self, most: int) -> None:
-        """Delete rows of segments that are wholly past the retention, each with its index row."""
-        oldest = max(self.live, 0) // self._interval
-        if oldest <= self._swept:
-            return
-        self._groups.drop_before(ROW + _u64(oldest))
-        for number, (row, _) in enumerate(self._keyspace.scan(ROW + _u64(self._swept), ROW + _u64(oldest))):
+        """Delete rows of segments that are past, each with its index row, and note which ones are past now."""
+        for number, (row, _) in enumerate(self._keyspace.scan_committed(ROW + _u64(self._swept), ROW + _u64(self._past))):
             if number == most:
-                return
+                break
             if self._got:
                 self._keyspace.delete(row)
             else:
@@ -195,7 +191,10 @@ class Segments:
             if self._indexed:
                 end = skip_key(row, 9)
                 self._keyspace.write(TIME_INDEX + row[end : end + 8] + row[9:end] + row[end + 8 :], None)
-        self._swept = oldest
+        else:
+            self._swept = self._past
+        self._past = max(self.live, 0) // self._interval
+        self._groups.drop_before(ROW + _u64(self._past))
 
 
 class SegmentedStore:

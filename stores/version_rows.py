@@ -123,6 +123,7 @@ class VersionRows:
         self.observed = -1 if noted is None else _u64.unpack(noted)[0]
         self._noted = self.observed
         self._written = 0
+        self._swept, self._past = 0, self._cut()
         self.dropped = 0
         keyspace.before_commit(self._note)
 
@@ -306,31 +307,41 @@ class VersionRows:
     # ---- at commits ---------------------------------------------------------------------------------------------
 
     def _note(self) -> None:
-        if self.observed == self._noted:
-            return
-        self._keyspace.put(META, _u64.pack(self.observed))
-        self._noted = self.observed
-        cut = self.observed - self._retention
-        if cut > 0:
-            self._expire(cut, max(_EXPIRED_KEYS_PER_COMMIT, 2 * self._written))
-        self._written = 0
+        if self.observed != self._noted:
+            self._keyspace.put(META, _u64.pack(self.observed))
+            self._noted = self.observed
+            self._expire(max(_EXPIRED_KEYS_PER_COMMIT, 2 * self._written))
+            self._written = 0
 
-    def _expire(self, cut: int, most: int) -> None:
-        """Delete versions that ended before `cut`, of the keys whose bucket lies wholly before it."""
-        write = self._write
-        for number, (expiry, _) in enumerate(self._keyspace.scan(_EXPIRY, _EXPIRY + _u64.pack(cut // self._bucket))):
+    def _cut(self) -> int:
+        return max(self.observed - self._retention, 0)
+
+    def _expire(self, most: int) -> None:
+        """Delete versions that ended before `_past`, the oldest time that could be put at the commit before.
+
+        Of keys whose bucket lies wholly before it: nothing newer can be in such a bucket, so what is pending need not be
+        looked at.
+        """
+        write, past = self._write, self._past
+        end = past // self._bucket
+        for number, (expiry, _) in enumerate(
+            self._keyspace.scan_committed(_EXPIRY + _u64.pack(self._swept), _EXPIRY + _u64.pack(end))
+        ):
             if number == most:
-                return
+                break
             write(expiry, None)
             key = expiry[9:]
             latest = self.latest(key)
-            if latest is not None and latest.data is None and latest.timestamp < cut:
+            if latest is not None and latest.data is None and latest.timestamp < past:
                 self._keyspace.delete(_LATEST + key)
                 self._recent.chains.pop(key, None)
             history = _HISTORY + key
-            for dead, row in self._keyspace.scan(history + _u64.pack(_ONES - cut), after(history)):
-                if _head.unpack_from(row)[1] < cut:
+            for dead, row in self._keyspace.scan_committed(history + _u64.pack(_ONES - past), history + b"\xff" * 9):
+                if _head.unpack_from(row)[1] < past:
                     write(dead, None)
+        else:
+            self._swept = end
+        self._past = self._cut()
 
 
 def _newest_first(newest: list[Version], older: Iterator[tuple[bytes, bytes]], first: int) -> Iterator[Version]:

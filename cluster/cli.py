@@ -44,6 +44,8 @@ def _reporting(command: F) -> F:
             return command(*args, **kwargs)
         except RaystreamsError as error:
             _fail(_message(error))
+        except BrokenPipeError:
+            raise  # whoever reads has enough, as `head`: click ends quietly
         except OSError as error:
             # A full disk, a folder that may not be written: the system's words are clear enough.
             _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))

@@ -26,7 +26,7 @@ Row = dict[str, Any]
 
 def fields_of_value(value: Any) -> Row:
     """Return a value as a row: its fields, or itself under the name `value`. A new dict, whose cells are the value's own."""
-    cls = value.__class__
+    cls: Any = value.__class__
     if cls is dict:
         return dict(value) if _have_names([value]) else {"value": value}
     if dataclasses.is_dataclass(cls):

@@ -8,6 +8,7 @@ and rich are not.
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -49,6 +50,11 @@ def _reporting(command: F) -> F:
         except OSError as error:
             # A full disk, a folder that may not be written: the system's words are clear enough.
             _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        except (TypeError, ValueError) as error:
+            # A key or value of another type than declared, where no operator of the user's was at work.
+            if os.environ.get("RAYSTREAMS_TRACEBACK"):
+                raise
+            _fail(f"{type(error).__name__}: {error} (RAYSTREAMS_TRACEBACK=1 shows where)")
         except _Stopped:
             click.echo("stopped; what was done is committed", err=True)
             sys.exit(143)

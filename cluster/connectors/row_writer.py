@@ -26,11 +26,11 @@ Row = dict[str, Any]
 
 def fields_of_value(value: Any) -> Row:
     """Return a value as a row: its fields, or itself under the name `value`. A new dict, whose cells are the value's own."""
-    cls: Any = value.__class__
+    cls = value.__class__
     if cls is dict:
         return dict(value) if _have_names([value]) else {"value": value}
     if dataclasses.is_dataclass(cls):
-        return {name: getattr(value, name) for name in _fields(cls)}
+        return {name: getattr(value, name) for name in _fields(type(value))}
     if isinstance(value, msgspec.Struct):
         config = cls.__struct_config__
         tag = {} if config.tag is None else {config.tag_field: config.tag}

@@ -283,6 +283,17 @@ def test_a_function_that_raises_is_named_with_operator_key_position_and_line(cli
     assert re.search(r"at shop_div.py:\d+$", error)
 
 
+def test_a_key_of_another_type_than_declared_is_an_error(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_job(tmp_path, STATEFUL)
+    code = (tmp_path / "shop.py").read_text()
+    old = "builder.stream(ORDERS)"
+    assert old in code
+    (tmp_path / "shop_key.py").write_text(code.replace(old, f"{old}.select_key(lambda k, v: 7, key=str).repartition()"))
+    (tmp_path / "job.toml").write_text(STATEFUL.replace("shop.py", "shop_key.py"))
+
+    assert "the key 7 is a int, and str is declared" in cli.error("run", "job.toml")
+
+
 def test_an_output_that_can_not_be_written_is_an_error(cli: Cli, tmp_path: Path) -> None:
     write_job(tmp_path)
     (tmp_path / "out").write_text("a file")

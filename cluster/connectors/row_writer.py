@@ -30,7 +30,8 @@ def fields_of_value(value: Any) -> Row:
     if cls is dict:
         return dict(value) if _have_names([value]) else {"value": value}
     if dataclasses.is_dataclass(cls):
-        return {name: getattr(value, name) for name in _fields(type(value))}
+        names = _fields(type(value))  # type: ignore[arg-type]  # a class is hashable
+        return {name: getattr(value, name) for name in names}
     if isinstance(value, msgspec.Struct):
         config = cls.__struct_config__
         tag = {} if config.tag is None else {config.tag_field: config.tag}

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic
 
-from typing_extensions import TypeVar
-
 from raystreams.operators.aggregate import StreamAggregate
 from raystreams.operators.draft import GraphDraft
 from raystreams.operators.execution import NodeRuntime, TableView
@@ -29,6 +27,7 @@ from raystreams.operators.windowed_keys import windowed_key_serde
 from raystreams.operators.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 from raystreams.stores.serdes import KeySerde
 from raystreams.stores.values import Windowed
+from typing_extensions import TypeVar
 
 K = TypeVar("K", default=Any)
 A = TypeVar("A", default=Any)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from raystreams.operators.execution import NodeRuntime
@@ -10,7 +9,6 @@ from raystreams.operators.graph import TopicSink
 from raystreams.operators.options import Topic, check_name
 from raystreams.operators.record import Headers, Process
 from raystreams.stores.serdes import KeySerde, Serde, key_serde, value_serde
-
 
 
 def late_sink(topic: str | Topic[Any, Any] | None, key: KeySerde[Any], value: Serde[Any]) -> TopicSink | None:

@@ -10,12 +10,11 @@ Streams sends the old value of the newest update; an aggregation below would the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-
 from raystreams.operators.draft import GraphDraft
 from raystreams.operators.errors import BufferFullError, TopologyError
 from raystreams.operators.execution import NodeRuntime, TableView

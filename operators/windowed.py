@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, Literal
 
-from typing_extensions import Self, TypeVar
-
 from raystreams.operators import folding
 from raystreams.operators.draft import GraphDraft
 from raystreams.operators.grouped import Aggregation, KGroupedStream
@@ -23,6 +21,7 @@ from raystreams.operators.windows import SessionWindows, SlidingWindows, TimeWin
 from raystreams.stores.builders import StoreBuilder, Stores
 from raystreams.stores.serdes import KeySerde, Serde, ValueSerde, value_serde
 from raystreams.stores.values import MAX_TIME, Windowed
+from typing_extensions import Self, TypeVar
 
 K = TypeVar("K", default=Any)
 V = TypeVar("V", default=Any)

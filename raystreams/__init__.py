@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from raystreams.cluster.connectors.conformance import check_source as check_source
     from raystreams.cluster.connectors.csv import CsvSource as CsvSource
     from raystreams.cluster.connectors.csv_sink import CsvSink as CsvSink
+    from raystreams.cluster.connectors.frame import FrameSource as FrameSource
     from raystreams.cluster.connectors.jsonl import JsonLinesSink as JsonLinesSink
     from raystreams.cluster.connectors.jsonl import JsonLinesSource as JsonLinesSource
+    from raystreams.cluster.connectors.parquet import ParquetSource as ParquetSource
+    from raystreams.cluster.connectors.parquet_sink import ParquetSink as ParquetSink
     from raystreams.cluster.connectors.rows import Rows as Rows
     from raystreams.cluster.errors import BadRowError as BadRowError
     from raystreams.cluster.errors import ConfigError as ConfigError
@@ -113,7 +116,10 @@ _HOMES = {
     "cluster.connectors.conformance": ("check_sink", "check_source"),
     "cluster.connectors.csv": ("CsvSource",),
     "cluster.connectors.csv_sink": ("CsvSink",),
+    "cluster.connectors.frame": ("FrameSource",),
     "cluster.connectors.jsonl": ("JsonLinesSink", "JsonLinesSource"),
+    "cluster.connectors.parquet": ("ParquetSource",),
+    "cluster.connectors.parquet_sink": ("ParquetSink",),
     "cluster.connectors.rows": ("Rows",),
     "cluster.errors": ("BadRowError", "ConfigError", "NotAvailableError", "RetryLater", "SinkError", "SourceError"),
     "cluster.job": ("Job", "Output", "Result", "RunningJob"),

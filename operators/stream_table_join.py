@@ -48,9 +48,12 @@ class StreamTableJoin:
         versioned, get, get_as_of = view.versioned, view.get, view.get_as_of
 
         def find(key: Any, value: Any, timestamp: int) -> Any:
-            return None if key is None else get_as_of(key, timestamp) if versioned else get(key)
+            return None if key is None else get(key)
 
-        join = lookup_join(node, find, self.joiner, with_key=self.with_key, left=left)
+        def find_as_of(key: Any, value: Any, timestamp: int) -> Any:
+            return None if key is None else get_as_of(key, timestamp)
+
+        join = lookup_join(node, find_as_of if versioned else find, self.joiner, with_key=self.with_key, left=left)
         return joined_records(node, join, self.wait, left=left)
 
 

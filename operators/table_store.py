@@ -46,10 +46,8 @@ class _Versioned:
     def __init__(self, store: VersionedStore[Any, Any]) -> None:
         # A VersionedRecord has a value and a timestamp, which is all that a look-up reads.
         self.get: Any = store.get
+        self.get_as_of: Any = store.row_as_of
         self._store = store
-
-    def get_as_of(self, key: Any, timestamp: int) -> Any:
-        return self._store.get(key, as_of=timestamp)
 
     def put(self, key: Any, value: Any, timestamp: int) -> bool | None:
         valid_to = self._store.put(key, value, timestamp)

@@ -86,13 +86,10 @@ class Suppress:
                 time_cell.value = timestamp
             key_bytes = encode_key(key)
             held = buffer.get(key_bytes)
-            if held is not None:
-                prior = _entry_of.decode(held[1]).prior
-            else:
-                prior = None if change.old is None else encode(change.old)
-            entry = _Entry(
-                None if change.new is None else encode(change.new), prior, timestamp, dict(headers) if headers else None
-            )
+            old = None if change.old is None else encode(change.old)
+            prior = old if held is None else _entry_of.decode(held[1]).prior
+            new = None if change.new is None else encode(change.new)
+            entry = _Entry(new, prior, timestamp, dict(headers) if headers else None)
             buffer.put(key_bytes, key.end if final else timestamp, _entry_bytes.encode(entry))
             give_out_due()
             while is_full():

@@ -19,7 +19,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-import msgpack  # type: ignore[import-untyped]  # it has no types
+import msgpack
 import msgspec
 from raystreams.stores.errors import SerdeError
 from raystreams.stores.values import Windowed

@@ -121,8 +121,9 @@ def build(nodes: list[Node]) -> rs.Topology:
 
 def add_node(builder: rs.StreamsBuilder, made: dict[Any, Any], kinds: dict[Any, Any], node: Node) -> tuple[Any, Any]:
     """Describe one node; returns (object, kind of object)."""
-    op, source, kind = node["op"], made.get(node.get("in")), kinds.get(node.get("in"))
-    other = made.get(node.get("other"))
+    op, kind = node["op"], kinds.get(node.get("in"))
+    source: Any = made.get(node.get("in"))
+    other: Any = made.get(node.get("other"))
     join = {"inner": "join", "left": "left_join", "outer": "outer_join"}[node.get("type", "inner")]
     options: dict[str, Any] = {"materialized": materialized(node)} if kind == "table" else {}
     joined: dict[str, Any] = {"joined": rs.Joined(grace=node["grace"])} if "grace" in node else {}
@@ -206,7 +207,7 @@ def aggregate(source: Any, kind: Any, node: Node) -> Any:
         return source.count(materialized=keep)
     if node["op"] == "reduce":
         return source.reduce(plus, *([minus] if kind == "grouped table" else []), materialized=keep)
-    extra = {"grouped table": [remove_one], "session": [merge_lists]}.get(kind, [])
+    extra: list[Any] = {"grouped table": [remove_one], "session": [merge_lists]}.get(kind, [])
     return source.aggregate(list, append(node), *extra, materialized=keep)
 
 

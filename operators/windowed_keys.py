@@ -20,7 +20,8 @@ def windowed_key_serde(inner: KeySerde[Any]) -> KeySerde[Any]:
     if hint is None or hints.plain_hint(hint):
         return key_serde(Windowed)
     if not hints.is_abstract_serde(hint):
-        return key_serde(Windowed[hint])
+        declared: Any = Windowed
+        return key_serde(declared[hint])
 
     def encode(key: Windowed[Any]) -> bytes:
         return windowed_bytes(inner.encode(key.key), key.start, key.end)

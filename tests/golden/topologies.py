@@ -207,7 +207,8 @@ def aggregate(source: Any, kind: Any, node: Node) -> Any:
         return source.count(materialized=keep)
     if node["op"] == "reduce":
         return source.reduce(plus, *([minus] if kind == "grouped table" else []), materialized=keep)
-    extra: list[Any] = {"grouped table": [remove_one], "session": [merge_lists]}.get(kind, [])
+    more: dict[Any, list[Any]] = {"grouped table": [remove_one], "session": [merge_lists]}
+    extra = more.get(kind, [])
     return source.aggregate(list, append(node), *extra, materialized=keep)
 
 

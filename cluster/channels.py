@@ -62,7 +62,7 @@ class Channel:
         """Take a split's records, in its order. Positions are looked up only where one is needed: at a commit."""
         if not timestamps:
             return
-        places = zip(repeat(positions), range(len(timestamps)))  # noqa: B905  # the first never ends
+        places = zip(repeat(positions), range(len(timestamps)))  # the first never ends
         orders = list(accumulate(timestamps, max, initial=self.top))[1:]
         self.top = orders[-1]
         if self.disorder:

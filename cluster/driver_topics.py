@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Generic
 
 from raystreams.operators.options import Topic
@@ -79,6 +79,11 @@ class OutputTopic(Generic[K, V]):
             else:
                 table[record.key] = record.value
         return table
+
+    def __iter__(self) -> Iterator[Record[K, V]]:
+        """Read what was not read yet, one after another."""
+        while not self.is_empty():
+            yield self.read()
 
     @property
     def queue_size(self) -> int:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import msgpack
@@ -51,6 +52,8 @@ class Run:
     channel: str
     first: int
     count: int
+    order: int
+    """The order of its first record."""
     data: bytes
 
     @property
@@ -143,12 +146,22 @@ class OutgoingEdge:
             if len(data) > RUN_BYTES and size > 1:
                 size = max(1, size * RUN_BYTES // len(data) // 2)
                 continue
-            runs.append(Run(self.channel, self.next, len(fresh[:size]), data))
+            runs.append(Run(self.channel, self.next, len(fresh[:size]), fresh[0][0], data))
             self.next += len(fresh[:size])
             fresh = fresh[size:]
         self.runs.extend(runs)
         self.unacknowledged += sum(run.count for run in runs)
         return runs
+
+    @property
+    def waiting(self) -> int:
+        """Records that the peer has not committed."""
+        return self.unacknowledged + len(self.fresh)
+
+    @property
+    def oldest(self) -> int:
+        """The order of the first of them."""
+        return self.runs[0].order if self.runs else self.fresh[0][0] if self.fresh else START
 
     def acknowledge(self, number: int) -> list[Run]:
         """The peer has committed all before `number`; returns the runs that may be forgotten."""
@@ -183,6 +196,7 @@ class IncomingEdge:
             return True
         entries = decode_entries(run.data, run.first, self._key, self._value)
         self.channel.records.extend(entries[self.expected - run.first :])
+        self.channel.idle = False
         self.expected = run.next
         return True
 
@@ -191,7 +205,8 @@ class IncomingEdge:
         if state.number > self.expected:
             return
         self.channel.bound = max(self.channel.bound, state.bound)
-        self.channel.idle = state.idle
+        if state.number == self.expected:  # else it is older than what has come since
+            self.channel.idle = state.idle
         if state.ended:
             self.channel.end()
 
@@ -215,13 +230,24 @@ class SelfEdge:
         self.channel.records.append((self.order, key, value, timestamp, headers, self.next))
         self.next += 1
 
+    @property
+    def waiting(self) -> int:
+        """Records that are not processed."""
+        return len(self.channel.records)
+
+    @property
+    def oldest(self) -> int:
+        """The order of the first of them."""
+        return self.channel.records[0][0] if self.channel.records else START
+
     def draw(self) -> tuple[list[tuple[int, int]], tuple[int, bytes] | None]:
         """For a commit: the rows that are done, and the new row (first number, data) if records wait that have none."""
         cursor = int(self.channel.position) + 1
         done = []
         while self.rows and self.rows[0][1] <= cursor:
             done.append(self.rows.popleft())
-        waiting = [entry for entry in self.channel.records if entry[5] >= self.written]
+        records = self.channel.records
+        waiting = list(islice(records, max(0, len(records) - (self.next - self.written)), None))
         first = self.next - len(waiting)
         self.written = self.next
         if not waiting:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from raystreams.cluster.channels import END, Channel, Inputs
+from raystreams.cluster.outputs import Failed
 from raystreams.cluster.partitioning import router
 from raystreams.cluster.rows import Rows
 from raystreams.operators.graph import Channel as ChannelDescription
@@ -150,9 +151,9 @@ class TaskHost:
         if edge is not None:
             edge.channel.end()
 
-    def sink(self, topic: str, sink: TopicSink) -> Process:
+    def sink(self, topic: str, sink: TopicSink, failed: Failed) -> Process:
         """Writes a topic."""
-        return self._task.outputs.process(topic, sink)
+        return self._task.outputs.process(topic, sink, failed)
 
     def dead_letter(self, topic: str, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         """Give out a record that failed, and count it by its cause."""

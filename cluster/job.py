@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from raystreams.cluster.bindings import AnySink, AnySource, bind, name_of
 from raystreams.cluster.connectors.collect import Collect
 from raystreams.cluster.errors import ConfigError, NotAvailableError
 from raystreams.cluster.local import LocalRunner, RunSettings
+from raystreams.cluster.outputs import WrittenBatch
 from raystreams.cluster.partitioned_store import PartitionedStore
 from raystreams.cluster.progress import Progress, Summary
 from raystreams.operators.graph import Topology
@@ -163,6 +165,33 @@ class RunningJob:
             raise ValueError(f"no store {name!r} in this job; it has {known}")
         builder = self._job.topology.stores[name]
         return PartitionedStore(builder, lambda: self._committed(builder))
+
+    def tail(self, topic: str | Topic[K, V]) -> Iterator[Record[K, V]]:
+        """The records that are committed to a topic from now on; ends with the job, and raises what the job raised."""
+        name = name_of(topic)
+        batches: queue.SimpleQueue[WrittenBatch] = queue.SimpleQueue()
+
+        def listen(batch: WrittenBatch) -> None:
+            if batch.topic == name:
+                batches.put(batch)
+
+        self._runner.listeners.append(listen)
+        return self._tailed(batches, listen)
+
+    def _tailed(
+        self, batches: queue.SimpleQueue[WrittenBatch], listen: Callable[[WrittenBatch], None]
+    ) -> Iterator[Record[Any, Any]]:
+        try:
+            while True:
+                alive = self._thread.is_alive()
+                try:
+                    yield from batches.get(timeout=0.05).records
+                except queue.Empty:
+                    if not alive:
+                        break
+            self._raise()
+        finally:
+            self._runner.listeners.remove(listen)
 
     def stop(self) -> None:
         """Commit what is processed, stop, and wait for that; raises what the job raised."""

@@ -19,6 +19,8 @@ from raystreams.cluster.bindings import Bindings, splits_of
 from raystreams.cluster.channels import START, Channel
 from raystreams.cluster.connectors.base import SizedSource, Wait, reading_of
 from raystreams.cluster.feeding import Feeder
+from raystreams.cluster.interrupts import stopped_by_signals
+from raystreams.cluster.outputs import WrittenBatch
 from raystreams.cluster.progress import Progress, SourceProgress, Summary
 from raystreams.cluster.sink_writers import SinkWriters, wait_or_stop
 from raystreams.cluster.split_reader import Ended, Failed, SplitReader
@@ -66,6 +68,8 @@ class LocalRunner:
         self._databases: list[TaskDatabase] = []
         self._writers: list[SinkWriters] = []
         self._runs: list[_SplitRun] = []
+        self.listeners: list[Callable[[WrittenBatch], None]] = []
+        """Called with each batch once it is committed, on the thread that runs."""
         self._wake = threading.Event()
         self._stopped = False
         self._started = time.monotonic()
@@ -81,9 +85,11 @@ class LocalRunner:
         """Run until all sources have ended, or `stop` is called. What was committed stays, whatever happens."""
         self._started = time.monotonic()
         try:
-            if self._open():
-                return self._summary(already_finished=True)
-            self._loop(progress)
+            with stopped_by_signals(self.stop) as interrupted:
+                if self._open():
+                    return self._summary(already_finished=True)
+                self._loop(progress)
+            interrupted()
             return self._summary()
         finally:
             self._close()
@@ -117,6 +123,9 @@ class LocalRunner:
             writers.open()
         if all(was_finished(database) for database in self._databases):
             return True
+        for task in self.tasks:
+            for message in task.messages():
+                self.tasks[message.receiver].receive(message, connecting=True)
         self._read(splits)
         return False
 
@@ -181,36 +190,32 @@ class LocalRunner:
     def _loop(self, progress: Callable[[Progress], None] | None) -> None:
         committed_at, processed = time.monotonic(), 0
         changed = [True] * len(self.tasks)
-        try:
-            while not self._stopped:
-                self._wake.clear()
-                took = self._take()
-                fired = self._punctuate()
-                worked = 0
-                for number, task in enumerate(self.tasks):
-                    done = task.process(COMMIT_RECORDS)
-                    worked += done
-                    changed[number] = changed[number] or bool(done) or fired[number] or task.took_ends()
-                processed += worked
-                now = time.monotonic()
-                if worked and processed < COMMIT_RECORDS and now - committed_at < COMMIT_SECONDS and len(self.tasks) == 1:
-                    continue
-                moved = self._commit(changed)
-                committed_at, processed = time.monotonic(), 0
-                if progress is not None:
-                    progress(self._progress())
-                if worked or moved or took or self._more_to_take():
-                    continue
-                if self._is_finished():
-                    break
-                if self._all_quiet():
-                    for task in self.tasks:
-                        task.end_feedback()
-                    continue
-                self._wake.wait(self._patience())
-        except KeyboardInterrupt:
-            self._commit([True] * len(self.tasks))
-            raise
+        while not self._stopped:
+            self._wake.clear()
+            took = self._take()
+            fired = self._punctuate()
+            worked = 0
+            for number, task in enumerate(self.tasks):
+                done = task.process(COMMIT_RECORDS)
+                worked += done
+                changed[number] = changed[number] or bool(done) or fired[number] or task.took_ends()
+            processed += worked
+            now = time.monotonic()
+            if worked and processed < COMMIT_RECORDS and now - committed_at < COMMIT_SECONDS and len(self.tasks) == 1:
+                continue
+            moved = self._commit(changed)
+            committed_at, processed = time.monotonic(), 0
+            if progress is not None:
+                progress(self._progress())
+            if worked or moved or took or self._more_to_take():
+                continue
+            if self._is_finished():
+                break
+            if self._all_quiet():
+                for task in self.tasks:
+                    task.end_feedback()
+                continue
+            self._wake.wait(self._patience())
         self._commit([True] * len(self.tasks))
         if not self._stopped:
             for task, database in zip(self.tasks, self._databases, strict=True):
@@ -272,6 +277,8 @@ class LocalRunner:
                     changed[message.receiver] = news = True
         for number, batches in leaving:
             for batch in batches:
+                for listen in self.listeners:
+                    listen(batch)
                 if not self._writers[number].write(batch):
                     return news
                 changed[number] = True

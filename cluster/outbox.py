@@ -27,14 +27,14 @@ class Outbox:
         found = []
         for name, data in self._sent.scan():
             if name[:2] == (channel, peer):
-                count, records = msgpack.unpackb(data)
-                found.append(Run(channel, name[2], count, records))
+                count, order, records = msgpack.unpackb(data)
+                found.append(Run(channel, name[2], count, order, records))
         return found
 
     def keep(self, peer: int, runs: list[Run]) -> None:
         """Write new runs."""
         for run in runs:
-            self._sent.put_data(run.channel, peer, run.first, data=msgpack.packb([run.count, run.data]))
+            self._sent.put_data(run.channel, peer, run.first, data=msgpack.packb([run.count, run.order, run.data]))
 
     def forget(self, peer: int, runs: list[Run]) -> None:
         """Delete runs that the peer has committed."""
@@ -52,11 +52,14 @@ class Outbox:
         if row is not None:
             self._waiting.put_data(channel, row[0], data=row[1])
 
-    def check(self, task: int, edge: OutgoingEdge, number: int) -> None:
-        """Compare what a peer has committed with what was sent; raises LostCommitsError if one has fallen back."""
+    def check(self, task: int, edge: OutgoingEdge, number: int, *, connecting: bool) -> None:
+        """Compare what a peer has committed with what was sent; raises LostCommitsError if one has fallen back.
+
+        A message that comes late may say less than is known. One that is exchanged on connecting may not.
+        """
         if number > edge.next:
             raise LostCommitsError(task, edge.peer, edge.channel, f"it has sent up to {edge.next - 1}, its peer has {number - 1}")
-        if number < edge.acknowledged:
+        if connecting and number < edge.acknowledged:
             raise LostCommitsError(
                 edge.peer, task, edge.channel, f"it had committed up to {edge.acknowledged - 1}, and now has {number - 1}"
             )

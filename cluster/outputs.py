@@ -6,7 +6,7 @@ gets it again after a crash can truncate or ignore it (exactly once).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from raystreams.cluster.task import TaskSettings
 
 Output = tuple[Any, Any, int, Headers]
+Failed = Callable[[Exception, Any, Any, int, Headers], None]
+"""What becomes of a record that can't be written: fail, skip or dead-letter, as its node's `on_error` says."""
+
+_COLUMNS, _MIXED = 0, 1
+"""The forms of a batch's row: [0, keys, values, timestamps, headers], [1, [(kind, key, value, timestamp, headers) ...]]."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,10 +41,99 @@ class WrittenBatch:
     records: RecordColumns[Any, Any]
 
 
+class _Kind:
+    """How one node writes a topic: its types, and what becomes of a record that is not of them."""
+
+    def __init__(self, key: Serde[Any], value: Serde[Any], failed: Failed) -> None:
+        self.key, self.value, self.failed = key, value, failed
+
+    def encode(self, key: Any, value: Any) -> tuple[bytes | None, bytes | None]:
+        return None if key is None else self.key.encode(key), None if value is None else self.value.encode(value)
+
+    def decode(self, key: bytes | None, value: bytes | None) -> tuple[Any, Any]:
+        return None if key is None else self.key.decode(key), None if value is None else self.value.decode(value)
+
+    def equals(self, other: _Kind) -> bool:
+        return _described(self.key) == _described(other.key) and _described(self.value) == _described(other.value)
+
+
 class _Buffer:
-    def __init__(self, key: Serde[Any], value: Serde[Any], sequence: int) -> None:
-        self.key, self.value, self.sequence = key, value, sequence
+    """The records of a topic since the last commit. Almost always they are all of the first kind."""
+
+    def __init__(self, sequence: int) -> None:
+        self.sequence = sequence
         self.records: list[Output] = []
+        self.kinds: list[_Kind] = []
+        self.others: dict[int, int] = {}
+        """The kind of each record that is not of the first one, by its index."""
+
+    def process(self, kind: _Kind) -> Process:
+        number = next((n for n, known in enumerate(self.kinds) if known.equals(kind)), len(self.kinds))
+        if number == len(self.kinds):
+            self.kinds.append(kind)
+        records, others = self.records, self.others
+        append = records.append
+
+        def write(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            append((key, value, timestamp, headers))
+
+        def write_other(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            others[len(records)] = number
+            append((key, value, timestamp, headers))
+
+        return write_other if number else write
+
+    def draw(self) -> tuple[list[Output], bytes]:
+        """The records and their bytes, without those that are not of their types and are left out."""
+        try:
+            data = self._encode()
+        except Exception:
+            self._leave_out_failing()
+            data = self._encode() if self.records else b""
+        records = self.records[:]
+        self.records.clear()
+        self.others.clear()
+        return records, data
+
+    def _encode(self) -> bytes:
+        if self.others:
+            rows = []
+            for index, (key, value, timestamp, headers) in enumerate(self.records):
+                number = self.others.get(index, 0)
+                rows.append((number, *self.kinds[number].encode(key, value), timestamp, dict(headers) or None))
+            mixed: bytes = msgpack.packb([_MIXED, rows])
+            return mixed
+        keys, values, timestamps, headers = zip(*self.records, strict=True)
+        kind = self.kinds[0]
+        plain_headers = [dict(h) or None for h in headers] if any(headers) else None
+        data: bytes = msgpack.packb([_COLUMNS, _column(keys, kind.key), _column(values, kind.value), timestamps, plain_headers])
+        return data
+
+    def _leave_out_failing(self) -> None:
+        good, others = [], {}
+        for index, record in enumerate(self.records):
+            number = self.others.get(index, 0)
+            key, value, timestamp, headers = record
+            try:
+                self.kinds[number].encode(key, value)
+            except Exception as error:
+                self.kinds[number].failed(error, key, value, timestamp, headers)
+                continue
+            if number:
+                others[len(good)] = number
+            good.append(record)
+        self.records[:] = good
+        self.others.clear()
+        self.others.update(others)
+
+    def decode(self, data: bytes) -> list[Output]:
+        form, *parts = msgpack.unpackb(data, strict_map_key=False)
+        if form == _MIXED:
+            return [(*self.kinds[n].decode(k, v), t, h or NO_HEADERS) for n, k, v, t, h in parts[0]]
+        keys, values, timestamps, headers = parts
+        kind = self.kinds[0]
+        columns = (_uncolumn(keys, kind.key), _uncolumn(values, kind.value), timestamps, headers or [None] * len(timestamps))
+        return [(k, v, t, h or NO_HEADERS) for k, v, t, h in zip(*columns, strict=True)]
 
 
 class SinkOutputs:
@@ -52,25 +146,18 @@ class SinkOutputs:
         self.written: dict[str, int] = {name[1]: count for name, count in rows.values("outputs")}
         """Records given to each topic's sinks so far."""
 
-    def process(self, topic: str, sink: TopicSink) -> Process:
+    def process(self, topic: str, sink: TopicSink, failed: Failed) -> Process:
         """The function that takes a sink node's records."""
-        append = self._buffer(topic, sink.key, sink.value).records
-
-        def write(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            append.append((key, value, timestamp, headers))
-
-        return write
+        return self._buffer(topic).process(_Kind(sink.key, sink.value, failed))
 
     def dead_letter(self, topic: str, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         """Give out a record that failed."""
-        serde = _Anything()
-        self._buffer(topic, serde, serde).records.append((key, value, timestamp, headers))
+        self._buffer(topic).process(_Kind(_ANYTHING, _ANYTHING, _never_failed))(key, value, timestamp, headers)
 
-    def _buffer(self, topic: str, key: Serde[Any], value: Serde[Any]) -> _Buffer:
+    def _buffer(self, topic: str) -> _Buffer:
         buffer = self._buffers.get(topic)
         if buffer is None:
-            sequence = self._rows.get("sequence", topic, default=1)
-            buffer = self._buffers[topic] = _Buffer(key, value, sequence)
+            buffer = self._buffers[topic] = _Buffer(self._rows.get("sequence", topic, default=1))
         return buffer
 
     @property
@@ -80,28 +167,34 @@ class SinkOutputs:
 
     def draw(self) -> list[WrittenBatch]:
         """For a commit: one batch a topic that has new records."""
-        batches = []
-        for topic, buffer in self._buffers.items():
-            if not buffer.records:
-                continue
-            records = buffer.records[:]
-            buffer.records.clear()
-            if self._durable:
-                self._batches.put_data(topic, buffer.sequence, data=_encode(records, buffer.key, buffer.value))
-            batches.append(self._batch(topic, buffer.sequence, records))
-            buffer.sequence += 1
-            self.written[topic] = self.written.get(topic, 0) + len(records)
-            self._rows.put("sequence", topic, value=buffer.sequence)
-            self._rows.put("outputs", topic, value=self.written[topic])
-        return batches
+        batches: list[WrittenBatch] = []
+        # A record that fails here may become a dead letter: again, until nothing is left.
+        while any(buffer.records for buffer in self._buffers.values()):
+            batches += [self._draw(topic, buffer) for topic, buffer in list(self._buffers.items()) if buffer.records]
+        return [batch for batch in batches if batch.records]
+
+    def _draw(self, topic: str, buffer: _Buffer) -> WrittenBatch:
+        records, data = buffer.draw()
+        batch = self._batch(topic, buffer.sequence, records)
+        if not records:
+            return batch
+        if self._durable:
+            self._batches.put_data(topic, buffer.sequence, data=data)
+        else:
+            batch = self._batch(topic, buffer.sequence, buffer.decode(data))
+        buffer.sequence += 1
+        self.written[topic] = self.written.get(topic, 0) + len(records)
+        self._rows.put("sequence", topic, value=buffer.sequence)
+        self._rows.put("outputs", topic, value=self.written[topic])
+        return batch
 
     def pending(self, topic: str, key: Any = None, value: Any = None) -> list[WrittenBatch]:
         """Batches of a topic that were committed and not written, oldest first (after a restart)."""
-        buffer = self._buffers.get(topic)
-        serdes = (buffer.key, buffer.value) if buffer else (key_serde(key), value_serde(value))
-        return [
-            self._batch(topic, name[1], _decode(data, *serdes)) for name, data in self._batches.scan() if name[0] == topic
-        ]
+        buffer = self._buffer(topic)
+        if not buffer.kinds:
+            buffer.process(_Kind(key_serde(key), value_serde(value), _never_failed))
+        rows = [(name[1], data) for name, data in self._batches.scan() if name[0] == topic]
+        return [self._batch(topic, sequence, buffer.decode(data)) for sequence, data in rows]
 
     def topics(self) -> list[str]:
         """Topics with batches that are not written."""
@@ -128,7 +221,7 @@ class SinkOutputs:
         return int(self._rows.get("written", topic, sink, default=0))
 
     def _batch(self, topic: str, sequence: int, records: Sequence[Output]) -> WrittenBatch:
-        keys, values, timestamps, headers = zip(*records, strict=True)
+        keys, values, timestamps, headers = zip(*records, strict=True) if records else ((), (), (), ())
         plain = headers if any(headers) else None
         columns: RecordColumns[Any, Any] = RecordColumns(keys, values, timestamps, plain)
         return WrittenBatch(topic=topic, id=f"{self._name}/{topic}/{sequence}", sequence=sequence, records=columns)
@@ -149,22 +242,21 @@ class _Anything:
         return decode_plain(data)
 
 
-def _encode(records: list[Output], key: Serde[Any], value: Serde[Any]) -> bytes:
-    """A batch as columns: one call for each column of plain data, one a record for typed values."""
-    keys, values, timestamps, headers = zip(*records, strict=True)
-    plain_headers = None if not any(headers) else [dict(h) if h else None for h in headers]
-    data: bytes = msgpack.packb([_column(keys, key), _column(values, value), timestamps, plain_headers])
-    return data
+_ANYTHING = _Anything()
 
 
-def _decode(data: bytes, key: Serde[Any], value: Serde[Any]) -> list[Output]:
-    keys, values, timestamps, headers = msgpack.unpackb(data)
-    columns = (_uncolumn(keys, key), _uncolumn(values, value), timestamps, headers or [None] * len(timestamps))
-    return [(k, v, t, h or NO_HEADERS) for k, v, t, h in zip(*columns, strict=True)]
+def _never_failed(error: Exception, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+    raise error
+
+
+def _described(serde: Serde[Any]) -> Any:
+    return getattr(serde, "description", serde)
 
 
 def _column(cells: Sequence[Any], serde: Serde[Any]) -> bytes | list[bytes | None]:
-    if getattr(serde, "description", None) in _PLAIN:
+    """A column of plain data by one call, which only takes what is plain; one call a cell for other types."""
+    types = _PLAIN.get(_described(serde), _NO_TYPES)
+    if types is None or (types and types.issuperset(map(type, cells))):
         return encode_plain(list(cells))
     encode = serde.encode
     return [None if cell is None else encode(cell) for cell in cells]
@@ -178,5 +270,9 @@ def _uncolumn(column: bytes | list[bytes | None], serde: Serde[Any]) -> list[Any
     return [None if cell is None else decode(cell) for cell in column]
 
 
-_PLAIN = ("plain", "anything", "str", "int", "bytes")
-"""Types whose values are plain data of exactly that type, so that a whole column can be written as such."""
+_NO_TYPES: frozenset[type] = frozenset()
+_PLAIN: dict[Any, frozenset[type] | None] = {
+    "plain": None,
+    **{kind.__name__: frozenset((kind, type(None))) for kind in (str, int, float, bytes, bool)},
+}
+"""Serdes whose columns are plain data, with the types that they take; None: all that is plain."""

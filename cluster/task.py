@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from raystreams.cluster.channels import END, START, Channel, Inputs
-from raystreams.cluster.exchange import IncomingEdge, Message, OutgoingEdge, SelfEdge
+from raystreams.cluster.exchange import EdgeState, IncomingEdge, Message, OutgoingEdge, SelfEdge
 from raystreams.cluster.host import TaskHost
 from raystreams.cluster.outbox import Outbox
 from raystreams.cluster.outputs import SinkOutputs, WrittenBatch
@@ -47,6 +47,7 @@ class TaskSettings:
     """Sink batches are kept until a sink has written them; a shell that takes them at once needs no copy."""
     patient: bool = True
     """Empty inputs hold others back, so that time decides; a test driver takes records as they are sent."""
+    edge_records: int = EDGE_RECORDS
     tap: bool = False
     """Keep what is sent on channels, for tests to read."""
 
@@ -95,7 +96,8 @@ class PartitionTask:
         self.inputs = [self._make_inputs(part) for part in parts]
         self._parts = {part.name: inputs for part, inputs in zip(parts, self.inputs, strict=True)}
         self._connect(parts)
-        self._events = 0
+        self._events = self._committed_events = 0
+        self._states: dict[int, dict[str, EdgeState]] = {}
         self._cursors = {edge: incoming.cursor for edge, incoming in self.incoming.items()}
         for source in self._ended_sources:
             self.execution.end(source, quietly=True)
@@ -152,10 +154,11 @@ class PartitionTask:
             self._rows.put("ended channel", name, value=True)
         for name in self._ended_sources:
             self._rows.put("ended source", name, value=True)
-        self.host.save(self.inputs)
         batches = self.outputs.draw()
+        self.host.save(self.inputs)
         self.database.commit(sync=sync)
         self._cursors = cursors
+        self._committed_events = self._count_events()
         return Outgoing(messages=self.messages(), batches=batches)
 
     def messages(self) -> list[Message]:
@@ -163,23 +166,29 @@ class PartitionTask:
         return [self.message_to(peer) for peer in range(self.partitions) if peer != self.partition]
 
     def message_to(self, peer: int, *, limit: int = 64) -> Message:
-        """What `peer` should know now, with at most `limit` runs of each edge."""
+        """What `peer` should know as of the last commit, with at most `limit` runs of each edge."""
         edges = {name: edge for (name, to), edge in self.outgoing.items() if to == peer}
+        if self._events_are_committed and not any(edge.fresh for edge in edges.values()):
+            self._states[peer] = self.outbox.edge_states(self, edges)
         return Message(
             sender=self.partition,
             receiver=peer,
             runs=tuple(run for edge in edges.values() for run in list(edge.runs)[:limit]),
             committed={name: number for (name, sender), number in self._cursors.items() if sender == peer},
-            edges=self.outbox.edge_states(self, edges),
+            edges=self._states.get(peer, {}),
         )
 
-    def receive(self, message: Message) -> bool:
-        """Take a peer's message; returns whether anything in it was new."""
+    def receive(self, message: Message, *, connecting: bool = False) -> bool:
+        """Take a peer's message; returns whether anything in it was new.
+
+        When two tasks meet (again), each takes a message of the other that was made after that, `connecting`: then they
+        compare who has committed what. Raises LostCommitsError if one of them has less than the other knows.
+        """
         new = False
         peer = message.sender
         for name, number in message.committed.items():
             outgoing = self.outgoing[name, peer]
-            self.outbox.check(self.partition, outgoing, number)
+            self.outbox.check(self.partition, outgoing, number, connecting=connecting)
             done = outgoing.acknowledge(number)
             self.outbox.forget(peer, done)
             new = new or bool(done)
@@ -223,25 +232,30 @@ class PartitionTask:
 
     def took_ends(self) -> bool:
         """Whether inputs have ended since this was asked last."""
-        events = sum(inputs.events for inputs in self.inputs)
+        events = self._count_events()
         changed, self._events = events != self._events, events
         return changed
+
+    def _count_events(self) -> int:
+        return sum(inputs.events for inputs in self.inputs)
+
+    @property
+    def _events_are_committed(self) -> bool:
+        # How far an edge is may only be told once what made it so is committed (design, section 6: order).
+        return self._committed_events == self._count_events()
 
     def is_held_up(self, channel: Channel) -> bool:
         """Whether what a split feeds has to wait for its receivers, so that nothing more should be read."""
         return any(channel in inputs.channels and self.is_full(inputs) for inputs in self.inputs)
 
     def is_full(self, inputs: Inputs) -> bool:
-        """Whether a channel that these inputs feed has more unfinished records than it may."""
-        for name in self._feeds[inputs.name]:
-            own = self.self_edges.get(name)
-            if own is not None and len(own.channel.records) >= EDGE_RECORDS:
-                return True
-            for peer in range(self.partitions):
-                edge = self.outgoing.get((name, peer))
-                if edge is not None and edge.unacknowledged + len(edge.fresh) >= EDGE_RECORDS:
-                    return True
-        return False
+        """Whether a channel that these inputs feed has more unfinished records than it may.
+
+        Not while those are of the same order as what comes next: their receiver may be waiting just for that. So what is
+        full always waits for something of a smaller order than what waits for it, and never in a circle.
+        """
+        limit = self.settings.edge_records
+        return any(edge.waiting >= limit and edge.oldest < inputs.bound() for edge in self._fed[inputs.name])
 
     def end_feedback(self) -> None:
         """Nothing moves any more on channels that feed back: end them (the shell has seen that all edges are empty)."""
@@ -344,13 +358,14 @@ class PartitionTask:
                 self.host.writers[part.ingest.name] = [self._parts[part.name]]
         for name in self.topology.channels:
             self.host.writers[name] = [self._parts[f"sub-topology {sub}"] for sub in writers(self.topology, name)]
-        self._feeds: dict[str, list[str]] = {inputs.name: [] for inputs in self.inputs}
+        self._fed: dict[str, list[OutgoingEdge | SelfEdge]] = {inputs.name: [] for inputs in self.inputs}
         for name, feeding in self.host.writers.items():
             channel = self.topology.channels.get(name)
             for inputs in feeding if channel is None or not channel.feedback else ():
-                self._feeds[inputs.name].append(name)
-        for name, edge in self.self_edges.items():
-            edge.channel.upstream = lambda name=name: self.host.bound_of(name)
+                edges = [self.outgoing.get((name, peer)) for peer in range(self.partitions)]
+                self._fed[inputs.name] += [edge for edge in (self.self_edges.get(name), *edges) if edge is not None]
+        for name, own in self.self_edges.items():
+            own.channel.upstream = partial(self.host.bound_of, name)
 
     def _ingest(self, part: Part, split: Split) -> Process:
         """The process that sends a split's records to the tasks of their keys, or to all tasks."""

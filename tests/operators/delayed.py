@@ -76,7 +76,7 @@ class _Host:
     def end_channel(self, name: str) -> None:
         raise NotImplementedError
 
-    def sink(self, topic: str, sink: TopicSink) -> Process:
+    def sink(self, topic: str, sink: TopicSink, failed: object) -> Process:
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             self._driver.outputs.append(Record(key, value, timestamp, headers))
 

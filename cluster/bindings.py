@@ -42,8 +42,8 @@ def bind(topology: Topology, sources: Sources, sinks: Sinks, on_error: OnError |
     given = {name_of(topic): source for topic, source in sources.items()}
     outputs = {name_of(topic): _as_tuple(sink) for topic, sink in sinks.items()}
     readers = {topic: node for node in topology.sources for topic in _topics_of(_source(node.operator), given)}
-    written, dynamic = _written(topology)
-    letters = _dead_letters(topology, given, on_error)
+    written, dynamic = written_topics(topology)
+    letters = dead_letter_topics(topology, given, on_error)
     _check_known("source", given, readers)
     if not dynamic:
         _check_known("sink", outputs, written | letters)
@@ -117,20 +117,18 @@ def _topics_of(operator: TopicSource, given: Mapping[str, Any]) -> Sequence[str]
     return [topic for topic in given if operator.pattern.fullmatch(topic)]
 
 
-def _written(topology: Topology) -> tuple[set[str], bool]:
+def written_topics(topology: Topology) -> tuple[set[str], bool]:
     """The topics that are written, and whether some are named only at run time."""
-    topics = [node.operator.topic for node in topology.sinks if isinstance(node.operator, TopicSink)]
-    names = {topic for topic in topics if isinstance(topic, str)}
-    names |= {
-        name_of(late)
-        for node in topology.nodes.values()
-        if (late := getattr(node.operator, "late_records_to", None)) is not None
-    }
-    return names, any(not isinstance(topic, str) for topic in topics)
+    sinks = [node.operator for node in topology.sinks if isinstance(node.operator, TopicSink)]
+    late = [getattr(node.operator, "late_records_to", None) for node in topology.nodes.values()]
+    topics = [sink.topic for sink in (*sinks, *late) if isinstance(sink, TopicSink)]
+    return {topic for topic in topics if isinstance(topic, str)}, any(not isinstance(topic, str) for topic in topics)
 
 
-def _dead_letters(topology: Topology, sources: Mapping[str, AnySource], on_error: OnError | None) -> set[str]:
+def dead_letter_topics(topology: Topology, sources: Mapping[str, AnySource], on_error: OnError | None) -> set[str]:
+    """The topics that records go to which fail."""
     choices = [on_error, *(node.on_error for node in topology.nodes.values())]
+    choices += [node.operator.consumed.on_error for node in topology.sources if isinstance(node.operator, TopicSource)]
     choices += [getattr(source, "on_error", None) for source in sources.values()]
     return {choice.topic_name for choice in choices if isinstance(choice, DeadLetter)}
 

@@ -18,7 +18,7 @@ from raystreams.cluster.connectors.collect import Collect
 from raystreams.cluster.errors import ConfigError, NotAvailableError
 from raystreams.cluster.local import LocalRunner, RunSettings
 from raystreams.cluster.outputs import WrittenBatch
-from raystreams.cluster.partitioned_store import PartitionedStore
+from raystreams.cluster.partitioned_store import PartitionedStore, store_name
 from raystreams.cluster.progress import Progress, Summary
 from raystreams.operators.graph import Topology
 from raystreams.operators.options import Materialized, OnError, Topic, check_name, check_on_error
@@ -159,11 +159,7 @@ class RunningJob:
 
     def store(self, store: str | Materialized[Any, Any] | StoreBuilder[Any]) -> Any:
         """A store of all partitions, to read what is committed. Raises NotAvailableError when the job does not run."""
-        name = store if isinstance(store, str) else store.name
-        if name not in self._job.topology.stores:
-            known = ", ".join(map(repr, self._job.topology.stores)) or "none"
-            raise ValueError(f"no store {name!r} in this job; it has {known}")
-        builder = self._job.topology.stores[name]
+        builder = self._job.topology.stores[store_name(store, self._job.topology)]
         return PartitionedStore(builder, lambda: self._committed(builder))
 
     def tail(self, topic: str | Topic[K, V]) -> Iterator[Record[K, V]]:

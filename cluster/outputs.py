@@ -54,7 +54,7 @@ class _Kind:
         return None if key is None else self.key.decode(key), None if value is None else self.value.decode(value)
 
     def equals(self, other: _Kind) -> bool:
-        return _described(self.key) == _described(other.key) and _described(self.value) == _described(other.value)
+        return bool(_described(self.key) == _described(other.key) and _described(self.value) == _described(other.value))
 
 
 class _Buffer:
@@ -98,9 +98,9 @@ class _Buffer:
     def _encode(self) -> bytes:
         if self.others:
             rows = []
-            for index, (key, value, timestamp, headers) in enumerate(self.records):
+            for index, (key, value, timestamp, given) in enumerate(self.records):
                 number = self.others.get(index, 0)
-                rows.append((number, *self.kinds[number].encode(key, value), timestamp, dict(headers) or None))
+                rows.append((number, *self.kinds[number].encode(key, value), timestamp, dict(given) or None))
             mixed: bytes = msgpack.packb([_MIXED, rows])
             return mixed
         keys, values, timestamps, headers = zip(*self.records, strict=True)
@@ -110,7 +110,8 @@ class _Buffer:
         return data
 
     def _leave_out_failing(self) -> None:
-        good, others = [], {}
+        good: list[Output] = []
+        others: dict[int, int] = {}
         for index, record in enumerate(self.records):
             number = self.others.get(index, 0)
             key, value, timestamp, headers = record

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
+from raystreams.operators.graph import Topology
+from raystreams.operators.options import Materialized
 from raystreams.stores.builders import StoreBuilder
 from raystreams.stores.serdes import KeySerde, key_serde, partition_of
 from raystreams.stores.values import Windowed
@@ -20,6 +22,15 @@ _ROWS = frozenset(
         "fetch_all", "backward_fetch_all", "find_sessions_range", "backward_find_sessions_range", "find_ended",
     }
 )  # fmt: skip
+
+
+def store_name(store: str | Materialized[Any, Any] | StoreBuilder[Any], topology: Topology) -> str:
+    """The name of a store, of a handle; ValueError if the topology has none of that name."""
+    name = store if isinstance(store, str) else store.name
+    if name is None or name not in topology.stores:
+        known = ", ".join(map(repr, topology.stores)) or "none"
+        raise ValueError(f"no store {name!r} in this topology; it has {known}")
+    return name
 
 
 class MergedRows:

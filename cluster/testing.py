@@ -15,9 +15,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from raystreams.cluster.bindings import dead_letter_topics, name_of, written_topics
 from raystreams.cluster.driver_topics import InputTopic, OutputTopic
 from raystreams.cluster.intake import Intake
-from raystreams.cluster.partitioned_store import PartitionedStore
+from raystreams.cluster.partitioned_store import PartitionedStore, store_name
 from raystreams.cluster.partitioning import router
 from raystreams.cluster.task import PartitionTask, TaskSettings
 from raystreams.cluster.wiring import Split
@@ -67,13 +68,18 @@ class TopologyTestDriver:
 
     def input_topic(self, topic: str | Topic[Any, Any]) -> InputTopic[Any, Any]:
         """A handle to send to a topic that the topology reads; ValueError for any other."""
-        name = topic.name if isinstance(topic, Topic) else topic
+        name = name_of(topic)
         if name not in self._sources:
             self._subscribe(name)
         return InputTopic(self, name)
 
     def output_topic(self, topic: str | Topic[Any, Any]) -> OutputTopic[Any, Any]:
-        """A handle to read what was written to a topic, also to an internal channel."""
+        """A handle to read what was written to a topic, also to an internal channel; ValueError if none has that name."""
+        name = name_of(topic)
+        written, dynamic = written_topics(self.topology)
+        known = written | dead_letter_topics(self.topology, {}, self._settings.on_error) | set(self.topology.channels)
+        if not dynamic and name not in known and name not in self._outputs:
+            raise ValueError(f"the topology writes no topic {name!r}; it writes {', '.join(map(repr, sorted(known))) or 'none'}")
         return OutputTopic(self, topic)
 
     # ---- time and ends
@@ -90,7 +96,12 @@ class TopologyTestDriver:
     def advance_event_time(self, to: Time) -> None:
         """No later record will be older than `to`: windows and buffers close as if one of that time had come."""
         time = to_milliseconds(to)
-        self._act(lambda: [task.time_passes(time) for task in self._tasks])
+
+        def pass_time() -> None:
+            for task in self._tasks:
+                task.time_passes(time)
+
+        self._act(pass_time)
 
     def end_of_input(self) -> None:
         """All inputs end: windows and buffers close, whatever their time."""
@@ -109,10 +120,7 @@ class TopologyTestDriver:
 
     def store(self, store: str | Materialized[Any, Any] | StoreBuilder[Any]) -> Any:
         """A store of all partitions to read, with what is not committed yet; None of its values is shared with it."""
-        name = store if isinstance(store, str) else store.name
-        if name not in self.topology.stores:
-            known = ", ".join(map(repr, self.topology.stores)) or "none"
-            raise ValueError(f"no store {name!r} in this topology; it has {known}")
+        name = store_name(store, self.topology)
         return PartitionedStore(self.topology.stores[name], lambda: self._stores(name))
 
     @property

@@ -41,9 +41,12 @@ class ChannelSender(Protocol):
 class RecordContext(Protocol):
     """Where the input record that is being processed came from; None and -1 inside punctuators."""
 
-    topic: str | None
-    partition: int
-    position: Any
+    @property
+    def topic(self) -> str | None: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def position(self) -> Any: ...
 
 
 class TableView(Protocol):
@@ -65,10 +68,11 @@ class Host(Protocol):
 
     partition: int
     partitions: int
-    context: RecordContext
     on_error: OnError
     """The job's default."""
 
+    @property
+    def context(self) -> RecordContext: ...
     def store(self, name: str) -> Any: ...
     def cell(self, owner: str, name: str, default: Any) -> Cell: ...
     def channel(self, name: str) -> ChannelSender: ...

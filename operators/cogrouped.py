@@ -90,7 +90,7 @@ class CogroupedKStream(Generic[K, A]):
         for index, (grouped, _) in enumerate(self._inputs):
             aggregation = self._aggregation(index, initializer, value, name, on_error)
             node = self._part_name(index, name)
-            source = grouped._source(node if name is not None else store)
+            source = grouped._source(node if name is not None or index else store)
             table = draft.add_table(TableDraft(node, "aggregate", store=store, versioned=False))
 
             def make(aggregation: Aggregation = aggregation, table: TableDraft = table, node: str = node) -> StreamAggregate:
@@ -149,12 +149,15 @@ class WindowedCogroupedKStream(Generic[K, A]):
             raise ValueError("only sessions are merged; leave the merger out")
         store = cogrouped._store_name(materialized, name)
         key, serde = cogrouped._aggregation(0, initializer, value, name, on_error).serdes(cogrouped._key, materialized)
-        draft.add_store(window_store(store, windows, materialized, key, serde, on_close=False))
+        draft.add_store(
+            window_store(store, windows, materialized, key, serde, on_close=False),
+            formerly=materialized.formerly if materialized is not None else None,
+        )
         parts: list[TableDraft] = []
         nodes: list[str] = []
         for index, (grouped, _) in enumerate(cogrouped._inputs):
             node = cogrouped._part_name(index, name)
-            source = grouped._source(node if name is not None else store)
+            source = grouped._source(node if name is not None or index else store)
             aggregation = cogrouped._aggregation(index, initializer, value, name, on_error)
             part = add_windowed(
                 draft, source, node, store, windows, aggregation, materialized, cogrouped._key, merger=merger, on_close=False,

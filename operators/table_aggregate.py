@@ -36,6 +36,13 @@ class TableAggregate:
         initializer, adder, subtractor = self.initializer, self.adder, self.subtractor
         sends_old, reduces, check = self.sends_old, self.reduces, Folds(self.value, self.initializer).check
 
+        def before_adding(key: Any, change: Change) -> Any:
+            row = get(key)
+            aggregate = None if row is None else row.value
+            if change.old is not None and row is not None:
+                aggregate = subtractor(key, change.old, aggregate)
+            return aggregate if aggregate is not None else initializer()
+
         def process(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
             if key is None:
                 raise ValueError("a grouped table can't have a null group key")
@@ -54,6 +61,8 @@ class TableAggregate:
                         time = max(time, row.timestamp)
                     base = aggregate if aggregate is not None else initializer()
                     aggregate = adder(key, change.new, base)
+                    if aggregate is None:
+                        check(None, base, lambda: before_adding(key, change))
             except Exception as error:
                 return failed(error, key, change.new, timestamp, headers)
             old = get(key) if sends_old and row is not None else None

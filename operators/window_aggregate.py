@@ -101,8 +101,7 @@ class WindowAggregate:
                     if result is None:
                         check(result, aggregate, lambda start=start: stored_or_initial(key, start))
                 except Exception as error:
-                    failed(error, key, value, timestamp, headers)
-                    continue
+                    return failed(error, key, value, timestamp, headers)
                 put(key, result, time, start)
                 if emits:
                     forward(Windowed(key, start, end), Change(result, old), time, headers)

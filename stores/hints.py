@@ -155,7 +155,7 @@ def has_any(found: Schema) -> bool:
     if isinstance(found, dict):
         return any(map(has_any, found.get("fields", {}).values()))
     if isinstance(found, list):
-        return any(map(has_any, found))
+        return has_any(found[0]) if _optional(found) else any(map(has_any, found[1:]))
     return bool(found in ("plain", "list", "dict", "tuple", "set", "frozenset", "Windowed"))
 
 

@@ -133,6 +133,58 @@ def test_a_declared_value_comes_back_as_its_type(hint: Any, value: Any) -> None:
     assert difference(codec.description, codec.description) is None
 
 
+@dataclass
+class Event:
+    name: str
+    payload: dict[str, Any]
+    lines: list[Line] = field(default_factory=list)
+    inner: Event | None = None
+    either: Line | Money | None = None
+    pairs: tuple[Line, int] | None = None
+    colors: dict[Color, Line] = field(default_factory=dict)
+    members: set[Color] = field(default_factory=set)
+    model: Model | None = None
+
+
+class AnyRow(TypedDict, total=False):
+    id: int
+    extra: Any
+    line: Line
+
+
+PAYLOAD = {"price": Decimal("1.50"), "at": datetime(2024, 1, 1), "pair": (1, 2), "tags": {"a"}, "id": UUID(int=3)}
+EVENT = Event(
+    "x", PAYLOAD, [Line("a")], Event("inner", {"deep": (1,)}), Money(5), (Line("b"), 2), {Color.RED: Line("c")}, {Color.RED},
+    Model(at=NOON),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("hint", "value"),
+    [(Event, EVENT), (list[Event], [EVENT]), (AnyRow, {"id": 1, "extra": (1,), "line": Line("a")}), (AnyRow, {"extra": {1}})],
+)
+def test_a_part_of_any_type_comes_back_as_it_was(hint: Any, value: Any) -> None:
+    codec = value_serde(hint)
+
+    assert codec.decode(codec.encode(value)) == value
+
+
+def test_an_object_in_a_part_of_any_type_is_refused() -> None:
+    with pytest.raises(SerdeError, match="a value of type Line can't be encoded"):
+        value_serde(Event).encode(Event("x", {"line": Line("a")}))
+    with pytest.raises(TypeError, match="and Event is declared"):
+        value_serde(Event).encode(Line("a"))
+
+
+@pytest.mark.parametrize(
+    ("hint", "value"),
+    [(Line, Line(7)), (Line, Line("a", 1.5)), (list[int], ["a"]), (dict[str, int], {1: 1}), (Row, {"id": 1}), (Spot, Spot("a"))],
+)  # fmt: skip
+def test_a_value_with_a_part_that_is_not_as_declared_is_a_type_error(hint: Any, value: Any) -> None:
+    with pytest.raises(TypeError, match="is not as declared"):
+        value_serde(hint).encode(value)
+
+
 def test_a_float_may_be_given_as_an_int_and_is_a_float() -> None:
     codec = value_serde(float)
 

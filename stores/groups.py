@@ -70,10 +70,13 @@ class Groups:
         else:
             at = bisect_left(rests, rest)
             if at < len(rests) and rests[at] == rest:
+                old = len(values[at])
                 if data is not None:
                     values[at] = data
+                    self._grow(known, len(data) - old)
                 else:
                     del rests[at], values[at]
+                    self._grow(known, -len(rest) - old - _ROW_OVERHEAD)
                 return
             if data is None:
                 return

@@ -144,8 +144,8 @@ class OverlaidKeyspace(_Uncommitted):
     def committed(self) -> None:
         """Forget what is pending: it is in the engine now."""
         if self._pending:
+            self._grow(self.pending_bytes + _ROW_OVERHEAD * len(self._pending))
             self._pending, self._view = {}, None
-            self._grow(self.pending_bytes)
             self.pending_bytes = 0
 
     def close(self) -> None:

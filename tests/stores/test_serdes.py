@@ -176,9 +176,16 @@ def test_an_object_in_a_part_of_any_type_is_refused() -> None:
         value_serde(Event).encode(Line("a"))
 
 
+line_of: Any = Line
+spot_of: Any = Spot
+
+
 @pytest.mark.parametrize(
     ("hint", "value"),
-    [(Line, Line(7)), (Line, Line("a", 1.5)), (list[int], ["a"]), (dict[str, int], {1: 1}), (Row, {"id": 1}), (Spot, Spot("a"))],
+    [
+        (Line, line_of(7)), (Line, line_of("a", 1.5)), (list[int], ["a"]), (dict[str, int], {1: 1}), (Row, {"id": 1}),
+        (Spot, spot_of("a")),
+    ],
 )  # fmt: skip
 def test_a_value_with_a_part_that_is_not_as_declared_is_a_type_error(hint: Any, value: Any) -> None:
     with pytest.raises(TypeError, match="is not as declared"):

@@ -64,6 +64,8 @@ class OverlaidKeyspace(_Uncommitted):
         self._rows: dict[bytes, bytes | None] = {}
         self._older: dict[bytes, bytes | None] = {}
         self._view: SortedMap | None = None
+        # While nothing has fallen out of the cache of a store that was empty, what is not in it is not there.
+        self._whole = next(engine.scan(prefix, None, None), None) is None
 
     def get(self, key: bytes, /) -> bytes | None:
         """Return the bytes of a key, or None."""
@@ -114,7 +116,7 @@ class OverlaidKeyspace(_Uncommitted):
         if value is _MISSING:
             value = self._older.get(key, _MISSING)
             if value is _MISSING:
-                value = self._engine.get(self.prefix + key)
+                value = None if self._whole else self._engine.get(self.prefix + key)
         self._rows[key] = value
         self._grow(len(key) + (len(value) if value else 0) + _ROW_OVERHEAD)
         return value
@@ -122,6 +124,7 @@ class OverlaidKeyspace(_Uncommitted):
     def _grow(self, size: int) -> None:
         self._cached += size
         if self._cached > self._limit:
+            self._whole = self._whole and not self._older
             self._older, self._rows, self._cached = self._rows, {}, 0
 
     def scan(
@@ -151,7 +154,7 @@ class OverlaidKeyspace(_Uncommitted):
     def close(self) -> None:
         """Drop everything; every later call raises ClosedStoreError."""
         self.closed = True
-        self._view = None
+        self._view, self._whole = None, False
         self._engine = _ClosedEngine(self.name)
         self._rows = self._older = self._pending = _ClosedRows(self.name)
 

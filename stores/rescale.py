@@ -64,7 +64,8 @@ _KEY_OF: Mapping[str, KeyOf] = {
 def rescale_store(name: str, sources: Sequence[TaskDatabase], targets: Sequence[TaskDatabase], *, copied: bool = False) -> None:
     """Give the committed rows of a store in all `sources` to `targets`, which are new, and commit them there.
 
-    `copied` stores (global tables) are the same in each partition, and go to all targets whole.
+    The targets are to be closed and opened again before the store is used. `copied` stores (global tables) are the same in
+    each partition, and go to all targets whole.
     """
     having = [database for database in sources if name in database.catalog]
     if not having:

@@ -144,7 +144,7 @@ class WindowedCogroupedKStream(Generic[K, A]):
         """Aggregate all inputs by windows; `merger(key, a, b)` joins two sessions."""
         cogrouped, windows, draft = self._cogrouped, self._windows, self._cogrouped._draft
         if isinstance(windows, SessionWindows):
-            check_function(merger, "merger")
+            check_function(merger, "merger")  # type: ignore[type-var]  # None is what it refuses
         elif merger is not None:
             raise ValueError("only sessions are merged; leave the merger out")
         store = cogrouped._store_name(materialized, name)
@@ -161,7 +161,7 @@ class WindowedCogroupedKStream(Generic[K, A]):
             aggregation = cogrouped._aggregation(index, initializer, value, name, on_error)
             part = add_windowed(
                 draft, source, node, store, windows, aggregation, materialized, cogrouped._key, merger=merger, on_close=False,
-                late=None, add_store=False,
+                late=None, add_store=False, counted_as=name,
             )  # fmt: skip
             parts.append(part._table)
             nodes.append(node)

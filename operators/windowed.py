@@ -128,9 +128,9 @@ class SessionWindowedKStream(_Windowed[K, V]):
 def add_windowed(
     draft: GraphDraft, source: str, node: str, store: str, windows: AnyWindows, aggregation: Aggregation,
     materialized: Materialized[Any, Any] | None, group_key: KeySerde[Any], *, merger: Callable[..., Any] | None,
-    on_close: bool, late: Any, add_store: bool = True,
+    on_close: bool, late: Any, add_store: bool = True, counted_as: str | None = None,
 ) -> KTable[Any, Any]:
-    """Add a windowed aggregation under its names; returns the windowed table."""
+    """Add a windowed aggregation under its names; returns the windowed table. `counted_as` names its drops."""
     key, value = aggregation.serdes(group_key, materialized)
     if add_store:
         draft.add_store(
@@ -144,9 +144,10 @@ def add_windowed(
         common: dict[str, Any] = {
             "store": store, "windows": windows, "value": value, "initializer": aggregation.initializer,
             "aggregator": aggregation.aggregator, "on_close": on_close, "late_records_to": late,
-            "sends_old": table.sends_old, "name": node,
+            "sends_old": table.sends_old, "name": counted_as or node,
         }  # fmt: skip
         if isinstance(windows, SessionWindows):
+            assert merger is not None
             return SessionAggregate(merger=merger, **common)
         return (SlidingAggregate if isinstance(windows, SlidingWindows) else WindowAggregate)(**common)
 

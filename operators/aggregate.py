@@ -59,10 +59,10 @@ class StreamAggregate:
                     if timestamp > time:
                         time = timestamp
                 if sends_old:
-                    old = copy_for_old(aggregate, lambda: stored_or_initial(key))
+                    old = copy_for_old(aggregate, stored_or_initial, key)
                 result = aggregator(key, value, aggregate)
                 if result is None:
-                    check(result, aggregate, lambda: stored_or_initial(key))
+                    check(None, aggregate, stored_or_initial, key)
             except Exception as error:
                 return failed(error, key, value, timestamp, headers)
             latest = put(key, result, time)

@@ -3,6 +3,8 @@
 The aggregate handed to a function is decoded for that call, so it may be changed and returned. None deletes; but None after
 changing the aggregate in place is a forgotten `return`, and a TypeError rather than a lost row. A subtractor that has taken
 the last thing out, so that the aggregate is what the initializer gives, may well return None.
+
+That None was a mistake is found by making what the function was given once more: nothing is paid for it otherwise.
 """
 
 from __future__ import annotations
@@ -16,15 +18,15 @@ _IMMUTABLE = (int, float, str, bytes, bool, type(None))
 
 
 class Folds:
-    """Checks for one aggregation; `fresh` gives another copy of what a function was given, `empty` makes an empty one."""
+    """Checks for one aggregation; `fresh(*at)` makes what a function was given once more, `empty` makes an empty one."""
 
     def __init__(self, value: Serde[Any], empty: Callable[[], Any] | None = None) -> None:
         self._encode, self._empty = value.encode, empty
 
-    def check(self, result: Any, given: Any, fresh: Callable[[], Any]) -> Any:
+    def check(self, result: Any, given: Any, fresh: Callable[..., Any], *at: Any) -> Any:
         """Return `result`; raises TypeError if it is None and `given` was changed."""
         if result is None and type(given) not in _IMMUTABLE:
-            before, empty = fresh(), None if self._empty is None else self._empty()
+            before, empty = fresh(*at), None if self._empty is None else self._empty()
             if empty is not None and self._encode(given) == self._encode(empty):
                 return None
             if before is None or self._encode(given) != self._encode(before):
@@ -35,9 +37,9 @@ class Folds:
         return result
 
 
-def copy_for_old(given: Any, fresh: Callable[[], Any]) -> Any:
+def copy_for_old(given: Any, fresh: Callable[..., Any], *at: Any) -> Any:
     """A value for `Change.old` that a function which is given `given` can't change."""
-    return given if type(given) in _IMMUTABLE else fresh()
+    return given if type(given) in _IMMUTABLE else fresh(*at)
 
 
 def counted(key: Any, value: Any, aggregate: int) -> int:

@@ -68,11 +68,21 @@ class SessionAggregate:
         emits = not self.on_close and not node.is_leaf
         closing = self._closing(node, store) if self.on_close else None
 
-        def merged(key: Any, found: list[tuple[Windowed[Any], Any]]) -> Any:
+        def sessions_at(key: Any, timestamp: int) -> list[tuple[Windowed[Any], Any]]:
+            with find(key, timestamp - gap, timestamp + gap) as rows:
+                return list(rows)
+
+        def merged(key: Any, timestamp: int, found: list[tuple[Windowed[Any], Any]]) -> Any:
             aggregate = initializer()
-            for _, session in found:
-                aggregate = merger(key, aggregate, session)
+            for index, (_, session) in enumerate(found):
+                result = merger(key, aggregate, session)
+                if result is None:
+                    check(None, aggregate, merged_again, key, timestamp, index)
+                aggregate = result
             return aggregate
+
+        def merged_again(key: Any, timestamp: int, sessions: int | None = None) -> Any:
+            return merged(key, timestamp, sessions_at(key, timestamp)[:sessions])
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if key is None:
@@ -82,20 +92,17 @@ class SessionAggregate:
             close = observed.value - grace - gap
             if closing is not None:
                 closing(close, headers)
-            with find(key, timestamp - gap, timestamp + gap) as rows:
-                found = list(rows)
+            found = sessions_at(key, timestamp)
             start = min([timestamp, *(session.start for session, _ in found)])
             end = max([timestamp, *(session.end for session, _ in found)])
             if end < close:
                 drop("late")
                 return late(key, value, timestamp, headers)
             try:
-                aggregate = merged(key, found)
+                aggregate = merged(key, timestamp, found)
                 result = aggregator(key, value, aggregate)
                 if result is None:
-                    with find(key, timestamp - gap, timestamp + gap) as rows:
-                        again = list(rows)
-                    check(result, aggregate, lambda: merged(key, again))
+                    check(None, aggregate, merged_again, key, timestamp)
             except Exception as error:
                 return failed(error, key, value, timestamp, headers)
             if start != end or start != timestamp:

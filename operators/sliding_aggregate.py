@@ -65,12 +65,15 @@ class SlidingAggregate:
             update = _Update(windows, key, value, timestamp, headers, close)
             try:
                 if timestamp < difference:
-                    return update.early()
-                if closing is not None:
-                    closing(close, headers)
-                update.process()
+                    update.early()
+                else:
+                    if closing is not None:
+                        closing(close, headers)
+                    update.process()
             except _UserError as error:
-                failed(error.cause, key, value, timestamp, headers)
+                return failed(error.cause, key, value, timestamp, headers)
+            if not update.taken:
+                late(key, value, timestamp, headers)
 
         return process
 
@@ -146,6 +149,8 @@ class _Update:
     def __init__(self, windows: _Windows, key: Any, value: Any, timestamp: int, headers: Headers, close: int) -> None:
         self.windows, self.key, self.value, self.timestamp = windows, key, value, timestamp
         self.headers, self.close = headers, close
+        self.taken = False
+        """Whether some window took it."""
 
     def process(self) -> None:
         """A record with a left window of its own."""
@@ -218,22 +223,19 @@ class _Update:
         if start + windows.difference < self.close:
             windows.drop("late")
             return
+        self.taken = True
         try:
             # The row is kept as it was: a right window may be copied from it.
-            given = windows.initializer() if row is None else self._private(start, row, creates)
-            old = copy_for_old(given, lambda: self._before(row)) if windows.sends_old and not creates else None
+            given = windows.initializer() if row is None else copy_for_old(row.value, windows.copy, row.value)
+            old = None
+            if windows.sends_old:
+                old = windows.initializer() if creates else copy_for_old(given, self._before, row)
             result = windows.aggregator(self.key, self.value, given)
             if result is None:
-                windows.check(result, given, lambda: self._before(row))
+                windows.check(None, given, self._before, row)
         except Exception as error:
             raise _UserError(error) from error
-        if creates:
-            old = windows.initializer() if windows.sends_old else None
         windows.put(self.key, result, old, time if row is None else max(time, row.timestamp), start, self.headers)
-
-    def _private(self, start: int, row: Any, creates: bool) -> Any:
-        """A copy of a row's aggregate that the user's function may change."""
-        return copy_for_old(row.value, lambda: self.windows.copy(row.value))
 
     def _before(self, row: Any) -> Any:
         return self.windows.initializer() if row is None else row.value

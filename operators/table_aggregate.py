@@ -43,6 +43,16 @@ class TableAggregate:
                 aggregate = subtractor(key, change.old, aggregate)
             return aggregate if aggregate is not None else initializer()
 
+        def stored(key: Any) -> Any:
+            row = get(key)
+            return None if row is None else row.value
+
+        def subtracted(key: Any, change: Change) -> Any:
+            aggregate = stored(key)
+            if change.old is not None and aggregate is not None:
+                aggregate = subtractor(key, change.old, aggregate)
+            return aggregate if aggregate is not None else initializer()
+
         def process(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
             if key is None:
                 raise ValueError("a grouped table can't have a null group key")
@@ -55,12 +65,14 @@ class TableAggregate:
                     given = aggregate
                     aggregate = subtractor(key, change.old, given)
                     if aggregate is None:
-                        check(None, given, lambda: get(key).value)  # type: ignore[union-attr]  # it was there
+                        check(None, given, stored, key)
                 if change.new is not None:
                     if row is not None and not (reduces and aggregate is None):
                         time = max(time, row.timestamp)
                     base = aggregate if aggregate is not None else initializer()
                     aggregate = adder(key, change.new, base)
+                    if aggregate is None:
+                        check(None, base, subtracted, key, change)
                     if aggregate is None:
                         check(None, base, lambda: before_adding(key, change))
             except Exception as error:

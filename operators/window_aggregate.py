@@ -81,8 +81,8 @@ class WindowAggregate:
             close = observed.value - grace
             if closing is not None:
                 closing(close, headers)
-            in_time = False
-            for start in starts(timestamp):
+            in_time, windows = False, starts(timestamp)
+            for start in windows:
                 end = min(start + size, MAX_TIME)
                 if end <= close:
                     drop("late")
@@ -96,16 +96,16 @@ class WindowAggregate:
                     else:
                         aggregate, time = row.value, max(timestamp, row.timestamp)
                     if sends_old:
-                        old = copy_for_old(aggregate, lambda start=start: stored_or_initial(key, start))
+                        old = copy_for_old(aggregate, stored_or_initial, key, start)
                     result = aggregator(key, value, aggregate)
                     if result is None:
-                        check(result, aggregate, lambda start=start: stored_or_initial(key, start))
+                        check(None, aggregate, stored_or_initial, key, start)
                 except Exception as error:
                     return failed(error, key, value, timestamp, headers)
                 put(key, result, time, start)
                 if emits:
                     forward(Windowed(key, start, end), Change(result, old), time, headers)
-            if not in_time and starts(timestamp):
+            if windows and not in_time:
                 late(key, value, timestamp, headers)
 
         return process

@@ -19,6 +19,7 @@ from raystreams.cluster.bindings import Bindings, splits_of
 from raystreams.cluster.channels import START, Channel
 from raystreams.cluster.connectors.base import SizedSource, Wait, reading_of
 from raystreams.cluster.feeding import Feeder
+from raystreams.cluster.garbage import rarely_collected
 from raystreams.cluster.interrupts import stopped_by_signals
 from raystreams.cluster.outputs import WrittenBatch
 from raystreams.cluster.progress import Progress, SourceProgress, Summary
@@ -88,7 +89,8 @@ class LocalRunner:
             with stopped_by_signals(self.stop) as interrupted:
                 if self._open():
                     return self._summary(already_finished=True)
-                self._loop(progress)
+                with rarely_collected():
+                    self._loop(progress)
             interrupted()
             return self._summary()
         finally:

@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from raystreams.operators.windows import TimeWindows as TimeWindows
     from raystreams.operators.windows import UnlimitedWindows as UnlimitedWindows
     from raystreams.stores.builders import Stores as Stores
+    from raystreams.stores.errors import ClosedStoreError as ClosedStoreError
     from raystreams.stores.errors import CorruptedStoreError as CorruptedStoreError
     from raystreams.stores.errors import RaystreamsError as RaystreamsError
     from raystreams.stores.errors import SerdeError as SerdeError
@@ -103,7 +104,7 @@ _HOMES = {
     "operators.windows": ("JoinWindows", "SessionWindows", "SlidingWindows", "TimeWindows", "UnlimitedWindows"),
     "stores.builders": ("Stores",),
     "stores.errors": (
-        "CorruptedStoreError", "RaystreamsError", "SerdeError", "StateLockedError", "StoreError", "StoreMismatchError",
+        "ClosedStoreError", "CorruptedStoreError", "RaystreamsError", "SerdeError", "StateLockedError", "StoreError", "StoreMismatchError",
     ),
     "stores.serdes": ("Serde", "serde"),
     "stores.values": (

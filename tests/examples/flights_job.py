@@ -27,12 +27,15 @@ class FlightsJob:
             assert times, f"{pattern} is not in the job file"
         self.file.write_text(text)
 
+    def command(self, name: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Give a command about the job as a user does and return what the process left."""
+        command = [str(COMMAND), name, str(self.file), *arguments]
+        environment = os.environ | environment
+        return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=900)
+
     def run(self, **environment: str) -> subprocess.CompletedProcess[str]:
-        """Run the job as a user does and return what the process left."""
-        command = [str(COMMAND), "run", str(self.file)]
-        return subprocess.run(
-            command, capture_output=True, text=True, check=False, env=os.environ | environment, timeout=900
-        )
+        """Run the job, to its end if nothing stops it."""
+        return self.command("run", **environment)
 
     def finish(self) -> str:
         """Run the job to its end and return what it printed."""

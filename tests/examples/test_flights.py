@@ -60,6 +60,13 @@ def test_a_finished_job_says_so_and_does_nothing(finished: FlightsJob) -> None:
     assert finished.files() == before
 
 
+def test_the_stopped_job_says_what_the_weather_was(finished: FlightsJob) -> None:
+    asked = finished.command("query", "weather-history", "JFK", "--as-of", "2013-01-15T12:30:00Z")
+
+    assert asked.returncode == 0, asked.stderr
+    assert '"time_hour": "2013-01-15T12:00:00Z"' in asked.stdout
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("partitions", [1, 4])
 def test_the_whole_year_is_that_of_sql(tmp_path: Path, year: Path, partitions: int) -> None:

@@ -32,7 +32,7 @@ class Channel:
 
     __slots__ = (
         "bound", "disorder", "ended", "feedback", "finished", "idle", "name", "place", "process", "rank", "records",
-        "sender", "source", "taken", "top", "topic", "upstream",
+        "sender", "sender_is_idle", "source", "taken", "top", "topic", "upstream",
     )  # fmt: skip
 
     def __init__(
@@ -54,6 +54,8 @@ class Channel:
         self.idle = self.ended = self.finished = False
         self.upstream: Callable[[], int] | None = None
         """Edges from a task to itself: the sender's present bound, which needs no message."""
+        self.sender_is_idle: Callable[[], bool] | None = None
+        """Likewise, whether the sender has caught up with live sources."""
 
     def offer(
         self, keys: Sequence[Any], values: Sequence[Any], timestamps: Sequence[int], headers: Iterable[Headers],
@@ -95,6 +97,10 @@ class Channel:
         self.ended = True
         self.bound = END
 
+    def is_idle(self) -> bool:
+        """Whether it has caught up with a live source, so that nobody waits for it."""
+        return self.idle if self.sender_is_idle is None else self.sender_is_idle()
+
     def present_bound(self) -> int:
         """The bound, asked from the sender if it is this task itself."""
         if self.upstream is not None and not self.ended:
@@ -119,6 +125,8 @@ class Inputs:
         """Set to look at the channels anew before the next record."""
         self.patient = True
         """Whether empty channels hold the others back; a test driver takes records as they are sent."""
+        self._only_other: Channel | None = None
+        """If just two channels are to be looked at, the one that does not go next."""
         self.waits_for: Sequence[Inputs] = ()
         """Inputs of global tables, which are read to their present end first."""
         self._on_end = on_end
@@ -143,7 +151,7 @@ class Inputs:
         """A time, later than ever before, that no later record will be older than; only known where all inputs are live,
         have caught up, and say how far time is."""
         live = [channel for channel in self.channels if not channel.feedback and not channel.finished]
-        if not live or any(channel.records or not channel.idle for channel in live):
+        if not live or any(channel.records or not channel.is_idle() for channel in live):
             return None
         time = min(channel.present_bound() for channel in live)
         return time if max(self.passed, self.stream_time) < time < END else None
@@ -151,12 +159,12 @@ class Inputs:
     @property
     def idle(self) -> bool:
         """Whether everything here is processed and all live inputs have caught up."""
-        return all(not c.records and (c.idle or c.finished or c.feedback) for c in self.channels)
+        return all(not c.records and (c.finished or c.feedback or c.is_idle()) for c in self.channels)
 
     @property
     def caught_up(self) -> bool:
         """Whether the inputs have been read to their present ends."""
-        return all(not c.records and (c.idle or c.ended) for c in self.channels)
+        return all(not c.records and (c.ended or c.is_idle()) for c in self.channels)
 
     def run(self, budget: int, begin: Callable[[Channel], Any], after: Callable[[int], Any] | None) -> int:
         """Process up to `budget` records in order; returns how many. `after(stream time)` follows each one."""
@@ -170,6 +178,13 @@ class Inputs:
                 continue
             begin(channel)
             taken = self._take(channel, limit, budget - done, after)
+            other = self._only_other
+            while other is not None and other.records and channel.records and done + taken < budget and not self.interrupted:
+                # Two inputs take turns: each may go on up to where the other is.
+                channel, other = other, channel
+                begin(channel)
+                limit = other.records[0][0] - (channel.rank > other.rank)
+                taken += self._take(channel, limit, budget - done - taken, after)
             self.events += taken
             done += taken
         return done
@@ -177,9 +192,10 @@ class Inputs:
     def _choose(self) -> tuple[Channel | None, int]:
         """The channel that goes next, and the largest order up to which it may go on before the others are looked at."""
         self.interrupted = False
-        if self.patient and any(not inputs.caught_up for inputs in self.waits_for):
+        if self.waits_for and self.patient and any(not inputs.caught_up for inputs in self.waits_for):
             return None, 0
         best: Channel | None = None
+        candidates: list[Channel] = []
         best_at = limit = END
         limit_rank = len(self.channels)
         for channel in self.channels:
@@ -189,10 +205,11 @@ class Inputs:
                 at = channel.records[0][0]
             elif channel.ended:
                 at = END
-            elif channel.feedback or channel.idle or not self.patient:
+            elif channel.feedback or not self.patient or channel.is_idle():
                 continue
             else:
                 at = channel.present_bound()
+            candidates.append(channel)
             if best is None or at < best_at:
                 if best is not None:
                     limit, limit_rank = best_at, best.rank
@@ -201,6 +218,7 @@ class Inputs:
                 limit, limit_rank = at, channel.rank
         if best is None or not (best.records or best.ended):
             return None, 0
+        self._only_other = candidates[best is candidates[0]] if len(candidates) == 2 else None
         return best, limit if best.rank < limit_rank else limit - 1
 
     def _take(self, channel: Channel, limit: int, budget: int, after: Callable[[int], Any] | None) -> int:

@@ -202,8 +202,14 @@ class TaskHost:
     def bound_of(self, channel: str) -> int:
         """No record that is yet to be sent on a channel has a smaller order."""
         bound = min((inputs.bound() for inputs in self.writers[channel]), default=END)
-        held = [order for order in (held() for held in self._task.execution.held(channel)) if order is not None]
-        return min(bound, *held) if held else bound
+        return min([bound, *self._held_back(channel)])
+
+    def is_idle(self, channel: str) -> bool:
+        """Whether all that a channel's records come from has caught up with live sources, and nothing is held back."""
+        return not self._held_back(channel) and all(inputs.idle for inputs in self.writers[channel])
+
+    def _held_back(self, channel: str) -> list[int]:
+        return [order for order in (held() for held in self._task.execution.held(channel)) if order is not None]
 
     def restore_time(self, inputs: Inputs) -> None:
         """Take the clocks of inputs back after a restart."""

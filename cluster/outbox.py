@@ -70,6 +70,5 @@ class Outbox:
         for name, edge in edges.items():
             ended = name in task.ended_channels
             bound = END if ended else task.host.bound_of(name)
-            idle = all(inputs.idle for inputs in task.host.writers[name])
-            states[name] = EdgeState(number=edge.next, bound=bound, idle=idle, ended=ended)
+            states[name] = EdgeState(number=edge.next, bound=bound, idle=task.host.is_idle(name), ended=ended)
         return states

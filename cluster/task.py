@@ -366,6 +366,7 @@ class PartitionTask:
                 self._fed[inputs.name] += [edge for edge in (self.self_edges.get(name), *edges) if edge is not None]
         for name, own in self.self_edges.items():
             own.channel.upstream = partial(self.host.bound_of, name)
+            own.channel.sender_is_idle = partial(self.host.is_idle, name)
 
     def _ingest(self, part: Part, split: Split) -> Process:
         """The process that sends a split's records to the tasks of their keys, or to all tasks."""

@@ -174,6 +174,11 @@ class NodeRuntime:
         """
         self.oldest_held = order
 
+    @property
+    def releases_in_order(self) -> bool:
+        """Whether this node gives its results out in the order of their requests."""
+        return self.oldest_held is not _nothing_held
+
     def when_closed(self, callback: Callable[[], None]) -> None:
         """Call once when the task stops in good order: give resources back."""
         self.at_close.append(callback)

@@ -22,7 +22,7 @@ from raystreams.cluster.host import TaskHost
 from raystreams.cluster.outbox import Outbox
 from raystreams.cluster.outputs import SinkOutputs, WrittenBatch
 from raystreams.cluster.rows import Rows
-from raystreams.cluster.wiring import Part, Split, wire, writers
+from raystreams.cluster.wiring import Part, Split, upstream_first, wire, writers
 from raystreams.operators.execution import Execution
 from raystreams.operators.graph import Topology
 from raystreams.operators.options import OnError
@@ -96,6 +96,7 @@ class PartitionTask:
         self.inputs = [self._make_inputs(part) for part in parts]
         self._parts = {part.name: inputs for part, inputs in zip(parts, self.inputs, strict=True)}
         self._connect(parts)
+        self._upstream_first = upstream_first(topology)
         self._events = self._committed_events = 0
         self._states: dict[int, dict[str, EdgeState]] = {}
         self._cursors = {edge: incoming.cursor for edge, incoming in self.incoming.items()}
@@ -209,24 +210,21 @@ class PartitionTask:
         self.host.between_records()
         return self.execution.punctuations.wall_clock_passed(now)
 
-    def time_passes(self, timestamp: int) -> None:
-        """No later record of any sub-topology will be older than `timestamp`: close what that closes."""
-        for sub in self.topology.sub_topologies:
-            self.host.active = self._parts[f"sub-topology {sub.id}"]
-            self.host.between_records()
-            self.execution.time_passes(sub.id, timestamp)
+    def time_passes(self, sub_topology: int, timestamp: int) -> None:
+        """No later input of a sub-topology will be older than `timestamp`: close what that closes."""
+        self.host.active = self._parts[f"sub-topology {sub_topology}"]
+        self.host.between_records()
+        self.execution.time_passes(sub_topology, timestamp)
 
     def let_time_pass(self) -> bool:
         """Where all inputs have caught up with live sources, close what their watermarks close; returns if that was new."""
         new = False
-        for sub in self.topology.sub_topologies:
+        for sub in self._upstream_first:
             inputs = self._parts[f"sub-topology {sub.id}"]
             time = inputs.passed_time()
             if time is not None:
                 inputs.passed = time
-                self.host.active = inputs
-                self.host.between_records()
-                self.execution.time_passes(sub.id, time)
+                self.time_passes(sub.id, time)
                 new = True
         return new
 

@@ -21,7 +21,7 @@ from raystreams.cluster.intake import Intake
 from raystreams.cluster.partitioned_store import PartitionedStore, store_name
 from raystreams.cluster.partitioning import router
 from raystreams.cluster.task import PartitionTask, TaskSettings
-from raystreams.cluster.wiring import Split
+from raystreams.cluster.wiring import Split, upstream_first
 from raystreams.operators.graph import TopicSource, Topology
 from raystreams.operators.options import Materialized, OnError, Topic
 from raystreams.operators.record import Headers, Record
@@ -98,8 +98,10 @@ class TopologyTestDriver:
         time = to_milliseconds(to)
 
         def pass_time() -> None:
-            for task in self._tasks:
-                task.time_passes(time)
+            for sub in upstream_first(self.topology):
+                for task in self._tasks:
+                    task.time_passes(sub.id, time)
+                self._settle()
 
         self._act(pass_time)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from raystreams.operators.graph import Channel, ChannelSink, ChannelSource, TopicSource, Topology
+from raystreams.operators.graph import Channel, ChannelSink, ChannelSource, SubTopology, TopicSource, Topology
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +115,21 @@ def writers(topology: Topology, channel: str) -> list[int]:
             if isinstance(node.operator, ChannelSink) and node.operator.channel == channel
         }
     )
+
+
+def upstream_first(topology: Topology) -> list[SubTopology]:
+    """The sub-topologies, each after those that send to it; where they send in circles, in order of description."""
+    writers_of: dict[int, set[int]] = {sub.id: set() for sub in topology.sub_topologies}
+    for channel in topology.channels.values():
+        writers_of[topology.sub_topology_of[channel.source]].update(writers(topology, channel.name))
+    waiting, placed = list(topology.sub_topologies), set[int]()
+    found: list[SubTopology] = []
+    while waiting:
+        ready = (sub for sub in waiting if writers_of[sub.id] <= placed | {sub.id})
+        found.append(next(ready, waiting[0]))
+        placed.add(found[-1].id)
+        waiting.remove(found[-1])
+    return found
 
 
 def _read(

@@ -57,8 +57,8 @@ class GraphDraft:
         self.global_stores: set[str] = set()
         self.checks: list[Callable[[], None]] = []
         self.formerly: dict[str, str] = {}
-        self.window_graces: dict[str, int] = {}
-        """By windowed aggregation: how long after a window's end its result is final."""
+        self.window_graces: dict[str, tuple[int, int]] = {}
+        """By windowed aggregation: how long after a window's end its result is final, and how long before it its time may be."""
         self._generated_stores: set[str] = set()
         self._count = 0
 

@@ -8,11 +8,11 @@ The task that runs it is the `Host`: it owns the stores, the clocks, the channel
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from raystreams.operators.errors import ProcessingError
-from raystreams.operators.graph import ChannelSink, Node, TopicSink, Topology
+from raystreams.operators.graph import ChannelSink, ChannelSource, Node, TopicSink, Topology
 from raystreams.operators.options import DeadLetter, OnError
 from raystreams.operators.punctuation import Cancellable, Punctuations
 from raystreams.operators.record import Headers, Process
@@ -107,6 +107,8 @@ class NodeRuntime:
         self.oldest_held: Callable[[], int | None] = _nothing_held
         """The order of the oldest record that this node holds back; None: it holds nothing back."""
         self.on_error = execution.on_error_of(node)
+        self.lag = 0
+        """How much older than the time that has passed here its later results may be: how long it holds records back."""
 
     @property
     def context(self) -> RecordContext:
@@ -214,6 +216,7 @@ class Execution:
         self._views: dict[str, TableView] = {}
         self._processes: dict[str, Process] = {}
         self._held: dict[str, list[Callable[[], int | None]]] = {}
+        self._lags: dict[str, int] = {}
         for name in reversed(_parents_first(topology)):
             runtime = self.runtimes[name]
             runtime.children = {child: self._processes[child] for child in topology.children[name]}
@@ -293,8 +296,26 @@ class Execution:
     def time_passes(self, sub_topology: int, timestamp: int) -> None:
         """No later record of this sub-topology will be older than `timestamp`."""
         for name in self.topology.sub_topologies[sub_topology].nodes:
-            for callback in self.runtimes[name].at_time:
-                callback(timestamp)
+            callbacks = self.runtimes[name].at_time
+            if callbacks:
+                passed = timestamp - self._lag_above(name, ())
+                for callback in callbacks:
+                    callback(passed)
+
+    def _lag_above(self, name: str, below: tuple[str, ...]) -> int:
+        """The largest sum of lags on any path to a node, also over channels; one that leads around counts once."""
+        if name in below:
+            return 0
+        known = self._lags.get(name)
+        if known is None:
+            node = self.topology.nodes[name]
+            parents: Iterable[str] = node.parents
+            if isinstance(node.operator, ChannelSource):
+                parents = [writer.name for writer in _writers(self.topology, node.operator.channel)]
+            known = max((self._lag_above(parent, (*below, name)) + self.runtimes[parent].lag for parent in parents), default=0)
+            if not below:
+                self._lags[name] = known
+        return known
 
 
 def _nowhere(key: Any, value: Any, timestamp: int, headers: Headers) -> None:

@@ -65,6 +65,7 @@ class Waiting:
                 time.value = now
                 release_up_to(now - grace)
 
+        node.lag = grace
         node.when_time_passes(time_passes)
         node.when_ended(lambda: release_up_to(MAX_TIME - 1))
         return process

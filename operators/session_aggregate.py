@@ -144,6 +144,7 @@ class SessionAggregate:
             observed.value = max(observed.value, time)
             closed(observed.value - grace - gap, NO_HEADERS)
 
+        node.lag = grace + gap
         node.when_time_passes(passed)
         node.when_ended(lambda: give_out(MAX_TIME, NO_HEADERS))
         return closed

@@ -105,6 +105,7 @@ class SlidingAggregate:
             observed.value = max(observed.value, time)
             closed(observed.value - grace, NO_HEADERS)
 
+        node.lag = grace + difference
         node.when_time_passes(passed)
         node.when_ended(lambda: give_out(MAX_TIME - difference, NO_HEADERS))
         return closed

@@ -26,7 +26,7 @@ from raystreams.operators.table_draft import TableDraft
 from raystreams.stores.builders import suppress_buffer
 from raystreams.stores.serdes import KeySerde, Serde
 from raystreams.stores.time_ordered import SuppressBuffer
-from raystreams.stores.values import MAX_TIME, NO_HEADERS, ValueAndTimestamp
+from raystreams.stores.values import NO_HEADERS, ValueAndTimestamp
 
 _entry_bytes = msgspec.msgpack.Encoder()
 
@@ -53,6 +53,8 @@ class Suppress:
     value: Serde[Any]
     suppressed: Suppressed
     wait: int
+    length: int
+    """How much older than its window's end a final result may be."""
     final: bool
     """Until the window closes: buffer times are window ends, deletions are swallowed."""
 
@@ -106,9 +108,10 @@ class Suppress:
             give_out_due()
 
         def ended() -> None:
-            for entry in buffer.evict(MAX_TIME):
+            while (entry := buffer.pop_oldest()) is not None:
                 give_out(entry)
 
+        node.lag = wait + self.length
         node.when_time_passes(passed)
         node.when_ended(ended)
         return process
@@ -147,12 +150,12 @@ def add_suppress(table: KTable[Any, Any], suppressed: Suppressed, name: str | No
     node = draft.named("KTABLE-SUPPRESS-", name)
     store = f"{name}-store" if name is not None else draft.store_named("KTABLE-SUPPRESS-STATE-STORE-", None)
     draft.add_store(suppress_buffer(store))
-    wait = suppressed.wait if suppressed.wait is not None else _grace_above(draft, table._node, [])
+    wait, length = (suppressed.wait, 0) if suppressed.wait is not None else _grace_above(draft, table._node, [])
     parent.enable_old()
     own = draft.add_table(TableDraft(node, "derived", parents=(parent,), versioned=False, extra_stores=(store,)))
     operator = Suppress(
         store=store, parent=table._node, key=table._key, value=table._value, suppressed=suppressed, wait=wait,
-        final=suppressed.wait is None,
+        length=length, final=suppressed.wait is None,
     )  # fmt: skip
     draft.add(node, lambda: operator, [table._node], stores=[own, store])
     return KTable(draft, node, table._key, table._value, own)
@@ -166,8 +169,8 @@ def _refuse_versioned(table: TableDraft, text: str) -> None:
         )
 
 
-def _grace_above(draft: GraphDraft, name: str, seen: list[str]) -> int:
-    """The largest grace of the windowed aggregations above a node, on every path (spec-joins 2.3)."""
+def _grace_above(draft: GraphDraft, name: str, seen: list[str]) -> tuple[int, int]:
+    """The largest grace of the windowed aggregations above a node, on every path (spec-joins 2.3), and length of windows."""
     if name in draft.window_graces:
         return draft.window_graces[name]
     parents = list(_parents(draft, name))
@@ -177,7 +180,8 @@ def _grace_above(draft: GraphDraft, name: str, seen: list[str]) -> int:
             f"until_window_closes needs a windowed aggregation above it, and there is none above {path}. Use windowed_by(...), "
             "or until_time_limit(...)"
         )
-    return max(_grace_above(draft, parent, [*seen, name]) for parent in parents)
+    graces, lengths = zip(*(_grace_above(draft, parent, [*seen, name]) for parent in parents), strict=True)
+    return max(graces), max(lengths)
 
 
 def _parents(draft: GraphDraft, name: str) -> Iterator[str]:

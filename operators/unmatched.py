@@ -60,6 +60,7 @@ class UnmatchedRecords:
         self._side, self._other = side, 1 - side
         self._waits = (of.windows.before + of.windows.grace, of.windows.after + of.windows.grace)
         self._wait, self._flushed = self._waits[side], -1
+        node.lag = max(self._waits)
         if side == LEFT:
             node.when_time_passes(self._time_passes)
             # Its inputs are both streams: it ends when both have ended.

@@ -146,6 +146,7 @@ class WindowAggregate:
         def ended() -> None:
             give_out(first_open(), MAX_TIME - size, NO_HEADERS)
 
+        node.lag = windows.grace + size
         node.when_time_passes(passed)
         node.when_ended(ended)
         return closed

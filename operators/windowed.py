@@ -138,7 +138,7 @@ def add_windowed(
             formerly=materialized.formerly if materialized is not None else None,
         )
     table = draft.add_table(TableDraft(node, "aggregate", store=store, versioned=False))
-    draft.window_graces[node] = _grace(windows)
+    draft.window_graces[node] = _grace(windows), _length(windows)
 
     def make() -> Any:
         common: dict[str, Any] = {
@@ -186,3 +186,10 @@ def _needed(windows: AnyWindows) -> int:
 def _grace(windows: AnyWindows) -> int:
     """How long after a window's end `suppress` holds it back."""
     return windows.grace + (windows.inactivity_gap if isinstance(windows, SessionWindows) else 0)
+def _length(windows: AnyWindows) -> int:
+    """How much older than its window's end a result may be; a session's time is its end."""
+    if isinstance(windows, SessionWindows):
+        return 0
+    return windows.time_difference if isinstance(windows, SlidingWindows) else windows.size
+
+

@@ -18,6 +18,7 @@ from raystreams.stores.serdes import KeySerde, Serde, ValueSerde, value_serde
 from typing_extensions import TypeVar
 
 if TYPE_CHECKING:
+    from raystreams.operators import aggregations
     from raystreams.operators.cogrouped import CogroupedKStream
     from raystreams.operators.kstream import KStream
     from raystreams.operators.windowed import SessionWindowedKStream, TimeWindowedKStream
@@ -71,6 +72,16 @@ class KGroupedStream(Generic[K, V]):
         aggregation = Aggregation.of("KSTREAM-AGGREGATE-", initializer, aggregator, value, name, on_error)
         return self._aggregated(aggregation, materialized)
 
+    def apply(
+        self, aggregation: aggregations.Aggregation[V, A], *, materialized: Materialized[Any, Any] | None = None,
+        name: str | None = None, on_error: OnError | None = None,
+    ) -> KTable[K, A]:
+        """A ready-made aggregation of the values of each key: Count(), Mean(...), Aggregates(Stats, n=Count(), ...)."""
+        from raystreams.operators.apply import Applied
+
+        applied = Applied(aggregation, self._value, materialized, name, on_error, retracts=False)
+        return applied.results(self._aggregated(*applied.parts("KSTREAM-AGGREGATE-")))
+
     @overload
     def windowed_by(
         self, windows: SessionWindows, *, late_records_to: str | Topic[K, V] | None = None
@@ -122,7 +133,7 @@ class KGroupedStream(Generic[K, V]):
             node,
             lambda: StreamAggregate(
                 store=store, value=value, initializer=aggregation.initializer, aggregator=aggregation.aggregator,
-                sends_old=table.sends_old, name=node,
+                sends_old=table.sends_old, name=aggregation.counted_as or node,
             ),
             [source], stores=[store], on_error=aggregation.on_error,
         )  # fmt: skip
@@ -134,8 +145,9 @@ class Aggregation:
 
     def __init__(
         self, prefix: str, initializer: Callable[[], Any], aggregator: Callable[..., Any], value: ValueSerde[Any],
-        name: str | None, on_error: OnError | None,
+        name: str | None, on_error: OnError | None, *, counted_as: str | None = None,
     ) -> None:
+        self.counted_as = counted_as
         self.prefix, self.initializer, self.aggregator = prefix, initializer, aggregator
         self.value, self.name, self.on_error = value, name, on_error
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 import msgpack
 from raystreams.operators import folding
@@ -27,6 +27,9 @@ from raystreams.operators.table_draft import TableDraft
 from raystreams.operators.table_store import add_table_store, mark_of
 from raystreams.stores.serdes import Serde, value_serde
 from typing_extensions import TypeVar
+
+if TYPE_CHECKING:
+    from raystreams.operators import aggregations
 
 K = TypeVar("K", default=Any)
 V = TypeVar("V", default=Any)
@@ -143,6 +146,20 @@ class KGroupedTable(Generic[K, V]):
         check_function(subtractor, "subtractor")
         aggregation = Aggregation.of("KTABLE-AGGREGATE-", initializer, adder, value, name, on_error)
         return self._aggregated(aggregation, subtractor, materialized)
+
+    def apply(
+        self, aggregation: aggregations.Aggregation[V, A], *, materialized: Materialized[Any, Any] | None = None,
+        name: str | None = None, on_error: OnError | None = None,
+    ) -> KTable[K, A]:
+        """A ready-made aggregation of the rows of each group: Count(), Mean(...), Aggregates(Stats, n=Count(), ...).
+
+        A group that has lost all its rows is deleted.
+        """
+        from raystreams.operators.apply import Applied
+
+        applied = Applied(aggregation, self._value, materialized, name, on_error, retracts=True)
+        parts, stored = applied.parts("KTABLE-AGGREGATE-")
+        return applied.results(self._aggregated(parts, applied.subtracted, stored))
 
     def _aggregated(
         self, aggregation: Aggregation, subtractor: Callable[[Any, Any, Any], Any],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal
 
 from raystreams.operators import folding
 from raystreams.operators.draft import GraphDraft
@@ -22,6 +22,9 @@ from raystreams.stores.builders import StoreBuilder, Stores
 from raystreams.stores.serdes import KeySerde, Serde, ValueSerde, value_serde
 from raystreams.stores.values import MAX_TIME, Windowed
 from typing_extensions import Self, TypeVar
+
+if TYPE_CHECKING:
+    from raystreams.operators import aggregations
 
 K = TypeVar("K", default=Any)
 V = TypeVar("V", default=Any)
@@ -47,6 +50,22 @@ class _Windowed(Generic[K, V]):
         self._strategy = strategy
         return self
 
+    def apply(
+        self, aggregation: aggregations.Aggregation[V, A], *, materialized: Materialized[Any, Any] | None = None,
+        name: str | None = None, on_error: OnError | None = None,
+    ) -> KTable[Windowed[K], A]:
+        """A ready-made aggregation of each key and window: Count(), Mean(...), Aggregates(Stats, n=Count(), ...)."""
+        from raystreams.operators.apply import Applied
+
+        grouped, windows = self._grouped, self._windows
+        applied = Applied(aggregation, grouped._value, materialized, name, on_error, retracts=False)
+        parts, stored = applied.parts("KSTREAM-AGGREGATE-")
+
+        def builder(store: str, value: ValueSerde[Any]) -> StoreBuilder[Any]:
+            return window_store(store, windows, materialized, parts.serdes(grouped._key, stored)[0], value, on_close=False)
+
+        return applied.results(self._make(parts, stored, applied.merged), builder)
+
     def _make(
         self, aggregation: Aggregation, materialized: Materialized[Any, Any] | None, merger: Callable[..., Any] | None = None
     ) -> KTable[Any, Any]:
@@ -60,7 +79,7 @@ class _Windowed(Generic[K, V]):
         source = grouped._source(node if name is not None else store)
         return add_windowed(
             draft, source, node, store, self._windows, aggregation, materialized, grouped._key, merger=merger,
-            on_close=self._strategy.on_close, late=self._late,
+            on_close=self._strategy.on_close, late=self._late, counted_as=aggregation.counted_as,
         )  # fmt: skip
 
 
@@ -183,9 +202,6 @@ def _needed(windows: AnyWindows) -> int:
     return min(windows.size + windows.grace, MAX_TIME)
 
 
-def _grace(windows: AnyWindows) -> int:
-    """How long after a window's end `suppress` holds it back."""
-    return windows.grace + (windows.inactivity_gap if isinstance(windows, SessionWindows) else 0)
 def _length(windows: AnyWindows) -> int:
     """How much older than its window's end a result may be; a session's time is its end."""
     if isinstance(windows, SessionWindows):
@@ -193,3 +209,6 @@ def _length(windows: AnyWindows) -> int:
     return windows.time_difference if isinstance(windows, SlidingWindows) else windows.size
 
 
+def _grace(windows: AnyWindows) -> int:
+    """How long after a window's end `suppress` holds it back."""
+    return windows.grace + (windows.inactivity_gap if isinstance(windows, SessionWindows) else 0)

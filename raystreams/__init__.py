@@ -43,6 +43,15 @@ if TYPE_CHECKING:
     from raystreams.cluster.progress import Summary as Summary
     from raystreams.cluster.simulation import check_crashes as check_crashes
     from raystreams.cluster.testing import TopologyTestDriver as TopologyTestDriver
+    from raystreams.operators.aggregations import Aggregates as Aggregates
+    from raystreams.operators.aggregations import Aggregation as Aggregation
+    from raystreams.operators.aggregations import Count as Count
+    from raystreams.operators.aggregations import First as First
+    from raystreams.operators.aggregations import Last as Last
+    from raystreams.operators.aggregations import Max as Max
+    from raystreams.operators.aggregations import Mean as Mean
+    from raystreams.operators.aggregations import Min as Min
+    from raystreams.operators.aggregations import Sum as Sum
     from raystreams.operators.builder import StreamsBuilder as StreamsBuilder
     from raystreams.operators.errors import BufferFullError as BufferFullError
     from raystreams.operators.errors import ProcessingError as ProcessingError
@@ -88,6 +97,7 @@ if TYPE_CHECKING:
     from raystreams.stores.values import Windowed as Windowed
 
 _HOMES = {
+    "operators.aggregations": ("Aggregates", "Aggregation", "Count", "First", "Last", "Max", "Mean", "Min", "Sum"),
     "operators.builder": ("StreamsBuilder",),
     "operators.errors": ("BufferFullError", "ProcessingError", "TopologyError"),
     "operators.graph": ("Topology",),
@@ -104,7 +114,8 @@ _HOMES = {
     "operators.windows": ("JoinWindows", "SessionWindows", "SlidingWindows", "TimeWindows", "UnlimitedWindows"),
     "stores.builders": ("Stores",),
     "stores.errors": (
-        "ClosedStoreError", "CorruptedStoreError", "RaystreamsError", "SerdeError", "StateLockedError", "StoreError", "StoreMismatchError",
+        "ClosedStoreError", "CorruptedStoreError", "RaystreamsError", "SerdeError", "StateLockedError", "StoreError",
+        "StoreMismatchError",
     ),
     "stores.serdes": ("Serde", "serde"),
     "stores.values": (

@@ -294,7 +294,10 @@ class Execution:
             raise failed
 
     def time_passes(self, sub_topology: int, timestamp: int) -> None:
-        """No later record of this sub-topology will be older than `timestamp`."""
+        """No later input of this sub-topology will be older than `timestamp`.
+
+        Below what holds records back less time has passed: what it gives out later would else be late there.
+        """
         for name in self.topology.sub_topologies[sub_topology].nodes:
             callbacks = self.runtimes[name].at_time
             if callbacks:

@@ -165,11 +165,14 @@ def test_the_old_value_that_is_sent_on_is_not_the_one_that_is_changed() -> None:
 
 
 def test_the_first_change_carries_the_initial_value_as_the_old_one() -> None:
-    described = topology(lambda b: (
-        grouped(b).aggregate(lambda: 100, lambda k, v, a: a + 1).group_by(lambda k, v: ("all", v)).reduce(
-            lambda a, b: a + b, lambda a, b: a - b
+    described = topology(
+        lambda b: (
+            grouped(b)
+            .aggregate(lambda: 100, lambda k, v, a: a + 1)
+            .group_by(lambda k, v: ("all", v))
+            .reduce(lambda a, b: a + b, lambda a, b: a - b)
         )
-    )  # fmt: skip)
+    )
     with TopologyTestDriver(described) as driver:
         # 101, less nothing (no group yet); then + 102 - 101; then another's 101 less its 100.
         assert sent(driver, "a:x@1 a:x@2 b:x@3") == "all=101@1 all=102@2 all=103@3"
@@ -275,7 +278,8 @@ def test_h11_behind_a_deletion_a_record_is_stored_and_not_the_latest() -> None:
 
 @pytest.mark.parametrize("partitions", [1, 2, 5])
 def test_a_group_by_finds_all_records_of_its_key_whatever_partitions_they_come_from(partitions: int) -> None:
-    described = topology(lambda b: b.stream("in").group_by(lambda k, v: v, key=str).count(materialized=Materialized.key_value("store")))
+    kept = Materialized.key_value("store")
+    described = topology(lambda b: b.stream("in").group_by(lambda k, v: v, key=str).count(materialized=kept))
     with TopologyTestDriver(described, partitions=partitions) as driver:
         send(driver, " ".join(f"{key}:{value}@1" for key in "abcdefgh" for value in "xyz"))
 

@@ -12,7 +12,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 HERE = Path(__file__).parent
 
@@ -27,16 +26,18 @@ def measured(command: list[str]) -> tuple[float, int]:
 
 
 def check(out: Path, name: str, expected: dict[str, int]) -> None:
-    """The rows must be as many, and sum up, as expected."""
-    rows: list[dict[str, Any]] = [json.loads(line) for path in out.rglob("*.jsonl") for line in path.open()]
-    if name == "w1":
-        last: dict[str, int] = {}
-        for row in rows:
-            last[row["user"]] = row["count"]
-        total = sum(last.values())
-    else:
-        total = sum(row["value"] for row in rows)
-    got = {"rows": len(rows), "sum": total}
+    """The rows must be as many, and sum up, as expected. Read one by one: what this process holds, its children start with."""
+    count = total = 0
+    last: dict[str, int] = {}
+    for path in out.rglob("*.jsonl"):
+        with path.open() as lines:
+            for row in map(json.loads, lines):
+                count += 1
+                if name == "w1":
+                    last[row["user"]] = row["count"]
+                else:
+                    total += row["value"]
+    got = {"rows": count, "sum": total + sum(last.values())}
     if got != expected:
         raise SystemExit(f"{name}: expected {expected}, got {got}")
 

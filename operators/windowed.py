@@ -187,8 +187,9 @@ def window_store(
     if retention < needed:
         raise ValueError(f"retention ({retention} ms) must cover a window and its grace: at least {needed} ms")
     if isinstance(windows, SessionWindows):
-        # One millisecond more keeps a session that ends exactly at the close time until it is given out.
-        kept = retention + 1 if on_close else retention
+        # One millisecond more keeps a session that ends exactly at the close time until it is given out. Updates do without,
+        # as in Kafka Streams; but with no gap and no grace no session would ever be found again.
+        kept = retention + 1 if on_close else max(retention, 1)
         return Stores.session(name, retention=kept, key=key, value=value, time_first=on_close)
     size = windows.time_difference if isinstance(windows, SlidingWindows) else windows.size
     return Stores.timestamped_window(name, retention=retention, size=size, key=key, value=value, time_first=on_close)

@@ -166,11 +166,16 @@ class Inputs:
         """Whether the inputs have been read to their present ends."""
         return all(not c.records and (c.ended or c.is_idle()) for c in self.channels)
 
-    def run(self, budget: int, begin: Callable[[Channel], Any], after: Callable[[int], Any] | None) -> int:
-        """Process up to `budget` records in order; returns how many. `after(stream time)` follows each one."""
+    def run(
+        self, budget: int, begin: Callable[[Channel], Any], after: Callable[[int], Any] | None, *, only_feedback: bool = False
+    ) -> int:
+        """Process up to `budget` records in order; returns how many. `after(stream time)` follows each one.
+
+        With `only_feedback`, only what comes back: what these inputs feed is full, and may be waiting for that.
+        """
         done = 0
         while done < budget:
-            channel, limit = self._choose()
+            channel, limit = self._choose_feedback() if only_feedback else self._choose()
             if channel is None:
                 break
             if not channel.records:
@@ -220,6 +225,12 @@ class Inputs:
             return None, 0
         self._only_other = candidates[best is candidates[0]] if len(candidates) == 2 else None
         return best, limit if best.rank < limit_rank else limit - 1
+
+    def _choose_feedback(self) -> tuple[Channel | None, int]:
+        waiting = [channel for channel in self.channels if channel.feedback and channel.records]
+        self._only_other = None
+        best = min(waiting, key=lambda channel: channel.records[0][0], default=None)
+        return best, 0 if best is None else best.records[0][0]
 
     def _take(self, channel: Channel, limit: int, budget: int, after: Callable[[int], Any] | None) -> int:
         records, process, time = channel.records, channel.process, self.stream_time

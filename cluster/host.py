@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from raystreams.cluster.channels import END, Channel, Inputs
+from raystreams.cluster.channels import Channel, Inputs
 from raystreams.cluster.outputs import Failed
 from raystreams.cluster.partitioning import router
 from raystreams.cluster.rows import Rows
+from raystreams.cluster.wiring import edges_of
 from raystreams.operators.graph import Channel as ChannelDescription
 from raystreams.operators.graph import TopicSink
 from raystreams.operators.record import Headers, Process
@@ -52,11 +54,20 @@ class Context:
         return self.channel.position if self.channel is not None else -1
 
 
+@dataclass(frozen=True, slots=True)
+class EdgeWriter:
+    """Who writes an edge: the inputs of a sub-topology, or of an ingest stage, which has no channel in the topology."""
+
+    inputs: Inputs
+    channel: ChannelDescription | None
+    sub_topology: int
+
+
 class ChannelSends:
     """Sends a channel's records to the tasks of their keys, at the order of the record that is being processed."""
 
-    def __init__(self, task: PartitionTask, channel: ChannelDescription) -> None:
-        self._task, self._name = task, channel.name
+    def __init__(self, task: PartitionTask, channel: ChannelDescription, edge: str) -> None:
+        self._task, self._name, self._channel = task, edge, channel.name
         self._partition_of = router(channel.key, task.partitions, task.partition, channel.partitioner)
         self._only = task.partitions == 1 and channel.partitioner is None
         self._held: list[Callable[[], int | None]] | None = None
@@ -67,7 +78,7 @@ class ChannelSends:
                 self.send = self._tapped(self.send)
 
     def _tapped(self, send: Callable[..., None]) -> Callable[..., None]:
-        sent = self._task.host.tapped.setdefault(self._name, [])
+        sent = self._task.host.tapped.setdefault(self._channel, [])
 
         def tapped(*record: Any) -> None:
             sent.append(record[-4:])
@@ -79,7 +90,7 @@ class ChannelSends:
         """The order at which a record leaves now: that of the input, or of the oldest one that is held back on its way."""
         current = self._task.host.order
         if self._held is None:  # not known while operators start
-            self._held = self._task.execution.held(self._name)
+            self._held = self._task.host.held(self._name)
         for held in self._held:
             order = held()
             if order is not None and order < current:
@@ -111,7 +122,8 @@ class TaskHost:
         self.partition, self.partitions, self.on_error = task.partition, task.partitions, task.settings.on_error
         self.context = Context(task.partition)
         self.active: Inputs = Inputs("nothing", lambda channel: None)
-        self.writers: dict[str, list[Inputs]] = {}
+        self.writers: dict[str, EdgeWriter] = {}
+        """By edge."""
         self.commit_requested = False
         self.tapped: dict[str, list[Any]] = {}
         self.dropped: dict[tuple[str, str], int] = {(n[1], n[2]): count for n, count in rows.values("dropped")}
@@ -136,20 +148,24 @@ class TaskHost:
             cell = self._cells[owner, name] = _Cell(default if data is None else decode_plain(data))
         return cell
 
-    def channel(self, name: str) -> ChannelSends:
-        """Sends on a channel of the topology."""
-        return self.channel_of(self._task.topology.channels[name])
+    def channel(self, name: str, sub_topology: int) -> ChannelSends:
+        """Sends on a channel of the topology, from one of its sub-topologies."""
+        channel = self._task.topology.channels[name]
+        edges = edges_of(self._task.topology, channel)
+        return ChannelSends(self._task, channel, next(edge for edge, sub in edges.items() if sub == sub_topology))
 
-    def channel_of(self, channel: ChannelDescription) -> ChannelSends:
-        """Sends on a channel that the topology may not know (an ingest stage's)."""
-        return ChannelSends(self._task, channel)
+    def ingest(self, channel: ChannelDescription) -> ChannelSends:
+        """Sends on the channel of an ingest stage, which the topology does not know."""
+        return ChannelSends(self._task, channel, channel.name)
 
     def end_channel(self, name: str) -> None:
         """Nothing more will be sent on a channel."""
-        self._task.ended_channels.add(name)
-        edge = self._task.self_edges.get(name)
-        if edge is not None:
-            edge.channel.end()
+        channel = self._task.topology.channels.get(name)
+        for edge in [name] if channel is None else edges_of(self._task.topology, channel):
+            self._task.ended_channels.add(edge)
+            own = self._task.self_edges.get(edge)
+            if own is not None:
+                own.channel.end()
 
     def sink(self, topic: str, sink: TopicSink, failed: Failed) -> Process:
         """Writes a topic."""
@@ -199,17 +215,21 @@ class TaskHost:
         if self._task.self_edges[name].channel.feedback:
             self.active.interrupted = True
 
-    def bound_of(self, channel: str) -> int:
-        """No record that is yet to be sent on a channel has a smaller order."""
-        bound = min((inputs.bound() for inputs in self.writers[channel]), default=END)
-        return min([bound, *self._held_back(channel)])
+    def held(self, edge: str) -> list[Callable[[], int | None]]:
+        """The nodes above an edge that hold records back: each says the order of its oldest one."""
+        writer = self.writers[edge]
+        return [] if writer.channel is None else self._task.execution.held(writer.channel.name, writer.sub_topology)
 
-    def is_idle(self, channel: str) -> bool:
-        """Whether all that a channel's records come from has caught up with live sources, and nothing is held back."""
-        return not self._held_back(channel) and all(inputs.idle for inputs in self.writers[channel])
+    def bound_of(self, edge: str) -> int:
+        """No record that is yet to be sent on an edge has a smaller order."""
+        return min([self.writers[edge].inputs.bound(), *self._held_back(edge)])
 
-    def _held_back(self, channel: str) -> list[int]:
-        return [order for order in (held() for held in self._task.execution.held(channel)) if order is not None]
+    def is_idle(self, edge: str) -> bool:
+        """Whether all that an edge's records come from has caught up with live sources, and nothing is held back."""
+        return not self._held_back(edge) and self.writers[edge].inputs.idle
+
+    def _held_back(self, edge: str) -> list[int]:
+        return [order for order in (held() for held in self.held(edge)) if order is not None]
 
     def restore_time(self, inputs: Inputs) -> None:
         """Take the clocks of inputs back after a restart."""

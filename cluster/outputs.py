@@ -65,7 +65,14 @@ class _Buffer:
         self.records: list[Output] = []
         self.kinds: list[_Kind] = []
         self.others: dict[int, int] = {}
-        """The kind of each record that is not of the first one, by its index."""
+        """The kind of each record that is not of the first one, by its index; -1: a dead letter."""
+
+    def kind(self, number: int) -> _Kind:
+        return _DEAD_LETTER if number < 0 else self.kinds[number]
+
+    def dead_letter(self, record: Output) -> None:
+        self.others[len(self.records)] = -1
+        self.records.append(record)
 
     def process(self, kind: _Kind) -> Process:
         number = next((n for n, known in enumerate(self.kinds) if known.equals(kind)), len(self.kinds))
@@ -100,7 +107,7 @@ class _Buffer:
             rows = []
             for index, (key, value, timestamp, given) in enumerate(self.records):
                 number = self.others.get(index, 0)
-                rows.append((number, *self.kinds[number].encode(key, value), timestamp, dict(given) or None))
+                rows.append((number, *self.kind(number).encode(key, value), timestamp, dict(given) or None))
             mixed: bytes = msgpack.packb([_MIXED, rows])
             return mixed
         keys, values, timestamps, headers = zip(*self.records, strict=True)
@@ -116,9 +123,9 @@ class _Buffer:
             number = self.others.get(index, 0)
             key, value, timestamp, headers = record
             try:
-                self.kinds[number].encode(key, value)
+                self.kind(number).encode(key, value)
             except Exception as error:
-                self.kinds[number].failed(error, key, value, timestamp, headers)
+                self.kind(number).failed(error, key, value, timestamp, headers)
                 continue
             if number:
                 others[len(good)] = number
@@ -130,7 +137,7 @@ class _Buffer:
     def decode(self, data: bytes) -> list[Output]:
         form, *parts = msgpack.unpackb(data, strict_map_key=False)
         if form == _MIXED:
-            return [(*self.kinds[n].decode(k, v), t, h or NO_HEADERS) for n, k, v, t, h in parts[0]]
+            return [(*self.kind(n).decode(k, v), t, h or NO_HEADERS) for n, k, v, t, h in parts[0]]
         keys, values, timestamps, headers = parts
         kind = self.kinds[0]
         columns = (_uncolumn(keys, kind.key), _uncolumn(values, kind.value), timestamps, headers or [None] * len(timestamps))
@@ -153,7 +160,7 @@ class SinkOutputs:
 
     def dead_letter(self, topic: str, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         """Give out a record that failed."""
-        self._buffer(topic).process(_Kind(_ANYTHING, _ANYTHING, _never_failed))(key, value, timestamp, headers)
+        self._buffer(topic).dead_letter((key, value, timestamp, headers))
 
     def _buffer(self, topic: str) -> _Buffer:
         buffer = self._buffers.get(topic)
@@ -243,11 +250,11 @@ class _Anything:
         return decode_plain(data)
 
 
-_ANYTHING = _Anything()
-
-
 def _never_failed(error: Exception, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
     raise error
+
+
+_DEAD_LETTER = _Kind(_Anything(), _Anything(), _never_failed)
 
 
 def _described(serde: Serde[Any]) -> Any:

@@ -2,24 +2,26 @@
 
 The job is run once undisturbed, then once for each seed in a harmful world (`simulated_run.py`). What must be equal:
 
-    a topic, a store      always, as lists in order and as rows, where what comes there is a function of the inputs alone
-    behind a table's
-    foreign-key join      the last value of each key: an update may overtake an answer, and the result in between is left out
-    behind a loop         (a topic both written and read, answers of look-ups): the set of records, if they leave in order
-                          of their requests; otherwise the last value of each key
+    topics                the lists of records of each partition, as what comes there is a function of the inputs alone; but
+    of several writers    (sub-topologies) the set of records, as each writer goes on at its own pace
+    behind look-ups       the set of records (n:1 joins of streams: answers come at any time, results leave in order)
+    behind loops          the set of records, if nothing on the way keeps state; otherwise as behind
+    foreign-key joins     of tables: the last value of each key. An update may overtake the answer to the one before, whose
+                          result is then left out
+    stores                all rows that users can read; behind the two above without their times
 
 A failure names its seed; `seeds=[17]` runs that one again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from random import Random
 from typing import Any
 
 from raystreams.cluster.simulated_run import Outcome, SimulatedRun, SplitInput, by_topic
 from raystreams.cluster.task import PartitionTask
-from raystreams.operators.graph import ChannelSink, ChannelSource, TopicSink, Topology
+from raystreams.operators.graph import ChannelSink, ChannelSource, Node, TopicSink, Topology
 from raystreams.operators.options import Topic
 from raystreams.operators.record import Record
 from raystreams.stores.errors import RaystreamsError
@@ -75,10 +77,15 @@ class Comparison:
 
     def __init__(self, run: SimulatedRun) -> None:
         self._topology = topology = run.topology
-        loops = [channel.source for channel in topology.channels.values() if channel.feedback]
         in_order = {name for name, node in run.tasks[0].execution.runtimes.items() if node.releases_in_order}
-        self._loose = _below(topology, loops)
-        self._ordered = self._loose - _below(topology, loops, stop=in_order)
+        self._loose: set[str] = set()
+        self._converging: set[str] = set()
+        for channel in topology.channels.values():
+            if channel.feedback:
+                self._loose |= _below(topology, [channel.source])
+                below = _below(topology, [channel.source], stop=in_order)
+                if channel.is_table or any(topology.nodes[name].stores for name in below):
+                    self._converging |= below
         self._keys = [record.key for split in run.splits for record in split.records if record.key is not None]
 
     def what_counts(self, outcome: Outcome) -> dict[str, Any]:
@@ -89,7 +96,10 @@ class Comparison:
         keys = [*self._keys, *(r.key for records in outcome.outputs.values() for r in records if r.key is not None)]
         for name, builder in self._topology.stores.items():
             for partition, database in enumerate(outcome.databases):
-                rows = _rows(builder.read_committed(database), keys)
+                store = builder.read_committed(database)
+                if any(name in node.stores for node in self._nodes(self._converging)):
+                    store = store.plain() if hasattr(store, "plain") else store
+                rows = _rows(store, keys)
                 if rows is not None:
                     found[f"store {name!r}, partition {partition}"] = rows
         if not self._loose:
@@ -105,14 +115,21 @@ class Comparison:
         return None
 
     def _of_topic(self, topic: str) -> Callable[[list[Record[Any, Any]]], Any]:
-        writers = {
-            node.name
-            for node in self._topology.nodes.values()
-            if isinstance(node.operator, TopicSink) and (node.operator.topic == topic or not isinstance(node.operator.topic, str))
-        }
-        if writers and not writers & self._loose:
-            return list
-        return _as_set if writers and writers <= self._ordered else _last_of_each_key
+        written = {name: _written_by(node) for name, node in self._topology.nodes.items()}
+        # Nobody names it: records that failed, or a topic that a function chooses.
+        writers = {name for name, topics in written.items() if topic in topics} or set(written)
+        if writers & self._converging:
+            return _last_of_each_key
+        parts = {self._topology.sub_topology_of[name] for name in writers}
+        return list if len(parts) == 1 and not writers & self._loose else _as_set
+
+    def _nodes(self, names: Iterable[str]) -> Iterator[Node]:
+        return (self._topology.nodes[name] for name in names)
+
+
+def _written_by(node: Node) -> set[Any]:
+    sinks = (node.operator, getattr(node.operator, "late_records_to", None))
+    return {sink.topic for sink in sinks if isinstance(sink, TopicSink)}
 
 
 def _below(topology: Topology, nodes: Iterable[str], stop: Set[str] = frozenset()) -> set[str]:

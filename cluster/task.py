@@ -18,11 +18,11 @@ from typing import Any
 
 from raystreams.cluster.channels import END, START, Channel, Inputs
 from raystreams.cluster.exchange import EdgeState, IncomingEdge, Message, OutgoingEdge, SelfEdge
-from raystreams.cluster.host import TaskHost
+from raystreams.cluster.host import EdgeWriter, TaskHost
 from raystreams.cluster.outbox import Outbox
 from raystreams.cluster.outputs import SinkOutputs, WrittenBatch
 from raystreams.cluster.rows import Rows
-from raystreams.cluster.wiring import Part, Split, upstream_first, wire, writers
+from raystreams.cluster.wiring import Part, Split, edges_of, upstream_first, wire
 from raystreams.operators.execution import Execution
 from raystreams.operators.graph import Topology
 from raystreams.operators.options import OnError
@@ -91,7 +91,8 @@ class PartitionTask:
             if part.ingest is not None:
                 self._make_senders(part.ingest.name, part.ingest.key, part.ingest.value)
         for channel in topology.channels.values():
-            self._make_senders(channel.name, channel.key, channel.value)
+            for edge in edges_of(topology, channel):
+                self._make_senders(edge, channel.key, channel.value)
         self.execution = Execution(topology, self.host)
         self.inputs = [self._make_inputs(part) for part in parts]
         self._parts = {part.name: inputs for part, inputs in zip(parts, self.inputs, strict=True)}
@@ -126,15 +127,14 @@ class PartitionTask:
         while went_on and done < budget:
             went_on = False
             for number, inputs in enumerate(self.inputs):
-                if self.is_full(inputs):
-                    continue
+                only_feedback = self.is_full(inputs)
                 host.active = inputs
                 punctuate = None
                 if on_stream_time and inputs.name.startswith("sub-topology"):
                     sub = number - (len(self.inputs) - len(self.topology.sub_topologies))
                     punctuate = partial(host.punctuate, sub)
                 before = inputs.events
-                done += inputs.run(min(CHUNK, budget - done), host.begin, punctuate)
+                done += inputs.run(min(CHUNK, budget - done), host.begin, punctuate, only_feedback=only_feedback)
                 went_on = went_on or inputs.events != before
         return done
 
@@ -353,15 +353,15 @@ class PartitionTask:
                 inputs.waits_for = readers
         for part in parts:
             if part.ingest is not None:
-                self.host.writers[part.ingest.name] = [self._parts[part.name]]
-        for name in self.topology.channels:
-            self.host.writers[name] = [self._parts[f"sub-topology {sub}"] for sub in writers(self.topology, name)]
+                self.host.writers[part.ingest.name] = EdgeWriter(self._parts[part.name], None, -1)
+        for channel in self.topology.channels.values():
+            for name, sub in edges_of(self.topology, channel).items():
+                self.host.writers[name] = EdgeWriter(self._parts[f"sub-topology {sub}"], channel, sub)
         self._fed: dict[str, list[OutgoingEdge | SelfEdge]] = {inputs.name: [] for inputs in self.inputs}
-        for name, feeding in self.host.writers.items():
-            channel = self.topology.channels.get(name)
-            for inputs in feeding if channel is None or not channel.feedback else ():
+        for name, writer in self.host.writers.items():
+            if writer.channel is None or not writer.channel.feedback:
                 edges = [self.outgoing.get((name, peer)) for peer in range(self.partitions)]
-                self._fed[inputs.name] += [edge for edge in (self.self_edges.get(name), *edges) if edge is not None]
+                self._fed[writer.inputs.name] += [edge for edge in (self.self_edges.get(name), *edges) if edge is not None]
         for name, own in self.self_edges.items():
             own.channel.upstream = partial(self.host.bound_of, name)
             own.channel.sender_is_idle = partial(self.host.is_idle, name)
@@ -369,7 +369,7 @@ class PartitionTask:
     def _ingest(self, part: Part, split: Split) -> Process:
         """The process that sends a split's records to the tasks of their keys, or to all tasks."""
         assert part.ingest is not None
-        sender = self.host.channel_of(part.ingest)
+        sender = self.host.ingest(part.ingest)
         if not part.to_all:
             return sender.send
 

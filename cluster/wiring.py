@@ -8,7 +8,7 @@ its key; so nothing is added to the graph, and with one partition nothing is sen
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from raystreams.operators.graph import Channel, ChannelSink, ChannelSource, SubTopology, TopicSource, Topology
 
@@ -75,7 +75,7 @@ def wire(topology: Topology, splits: Sequence[Split], task: int, partitions: int
             if isinstance(operator, ChannelSource):
                 channel = topology.channels[operator.channel]
                 order[name] = (0 if channel.is_table else 1, position)
-                edges.append(InputEdges(channel=channel, senders=tuple(range(partitions)), topic=channel.name))
+                edges += _edges(topology, channel, partitions)
             elif isinstance(operator, TopicSource):
                 order[name] = (0 if operator.is_table else 1, position)
                 if operator.is_global:
@@ -87,8 +87,7 @@ def wire(topology: Topology, splits: Sequence[Split], task: int, partitions: int
                     own.extend(direct)
                     edges.extend(edge)
                     if topic in topology.channels:
-                        channel = topology.channels[topic]
-                        edges.append(InputEdges(channel=channel, senders=tuple(range(partitions)), topic=topic))
+                        edges += _edges(topology, topology.channels[topic], partitions)
         parts.append(
             Part(
                 name=f"sub-topology {sub.id}", splits=tuple(own), edges=tuple(edges), order=order,
@@ -117,6 +116,21 @@ def writers(topology: Topology, channel: str) -> list[int]:
     )
 
 
+def edges_of(topology: Topology, channel: Channel) -> dict[str, int]:
+    """The edges of a channel from each task, with the sub-topology that writes each.
+
+    Sub-topologies go on at their own pace: their records on one edge would have no order that the data alone decides. So
+    the second one to write a channel has an edge of its own, named after its node.
+    """
+    edges: dict[str, int] = {}
+    for node in topology.nodes.values():
+        if isinstance(node.operator, ChannelSink) and node.operator.channel == channel.name:
+            sub = topology.sub_topology_of[node.name]
+            if sub not in edges.values():
+                edges[f"{channel.name} from {node.name}" if edges else channel.name] = sub
+    return edges
+
+
 def upstream_first(topology: Topology) -> list[SubTopology]:
     """The sub-topologies, each after those that send to it; where they send in circles, in order of description."""
     writers_of: dict[int, set[int]] = {sub.id: set() for sub in topology.sub_topologies}
@@ -130,6 +144,14 @@ def upstream_first(topology: Topology) -> list[SubTopology]:
         placed.add(found[-1].id)
         waiting.remove(found[-1])
     return found
+
+
+def _edges(topology: Topology, channel: Channel, partitions: int) -> list[InputEdges]:
+    senders = tuple(range(partitions))
+    return [
+        InputEdges(channel=replace(channel, name=edge), senders=senders, topic=channel.name)
+        for edge in edges_of(topology, channel)
+    ]
 
 
 def _read(

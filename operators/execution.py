@@ -75,7 +75,7 @@ class Host(Protocol):
     def context(self) -> RecordContext: ...
     def store(self, name: str) -> Any: ...
     def cell(self, owner: str, name: str, default: Any) -> Cell: ...
-    def channel(self, name: str) -> ChannelSender: ...
+    def channel(self, name: str, sub_topology: int) -> ChannelSender: ...
     def end_channel(self, name: str) -> None: ...
     def sink(self, topic: str, sink: TopicSink, failed: Callable[[Exception, Any, Any, int, Headers], None]) -> Process: ...
     def dead_letter(self, topic: str, key: Any, value: Any, timestamp: int, headers: Headers) -> None: ...
@@ -106,6 +106,7 @@ class NodeRuntime:
         self.at_close: list[Callable[[], None]] = []
         self.oldest_held: Callable[[], int | None] = _nothing_held
         """The order of the oldest record that this node holds back; None: it holds nothing back."""
+        self._held_above: list[Callable[[], int | None]] | None = None
         self.on_error = execution.on_error_of(node)
         self.lag = 0
         """How much older than the time that has passed here its later results may be: how long it holds records back."""
@@ -132,7 +133,7 @@ class NodeRuntime:
 
     def channel(self, name: str) -> ChannelSender:
         """Sends to another sub-topology."""
-        return self.host.channel(name)
+        return self.host.channel(name, self.sub_topology)
 
     def sink(self, topic: str, sink: TopicSink) -> Process:
         """Writes a topic."""
@@ -181,6 +182,17 @@ class NodeRuntime:
         """Whether this node gives its results out in the order of their requests."""
         return self.oldest_held is not _nothing_held
 
+    def order(self) -> int:
+        """The order of the record that this node gets: of what it came from, if it was held back above."""
+        order = self.host.order
+        if self._held_above is None:  # not known while operators start
+            self._held_above = self.execution.held_above(self.node.parents)
+        for held in self._held_above:
+            oldest = held()
+            if oldest is not None and oldest < order:
+                order = oldest
+        return order
+
     def when_closed(self, callback: Callable[[], None]) -> None:
         """Call once when the task stops in good order: give resources back."""
         self.at_close.append(callback)
@@ -215,7 +227,7 @@ class Execution:
         self.runtimes = {name: NodeRuntime(self, node) for name, node in topology.nodes.items()}
         self._views: dict[str, TableView] = {}
         self._processes: dict[str, Process] = {}
-        self._held: dict[str, list[Callable[[], int | None]]] = {}
+        self._held: dict[tuple[str, int], list[Callable[[], int | None]]] = {}
         self._lags: dict[str, int] = {}
         for name in reversed(_parents_first(topology)):
             runtime = self.runtimes[name]
@@ -266,21 +278,26 @@ class Execution:
             if not any(self._open[n.name] for n in _writers(self.topology, channel)):
                 self.host.end_channel(channel)
 
-    def held(self, channel: str) -> list[Callable[[], int | None]]:
+    def held(self, channel: str, sub_topology: int) -> list[Callable[[], int | None]]:
         """The `holds` of all nodes above the sinks of a channel: no record on it overtakes what they hold back."""
-        known = self._held.get(channel)
-        if known is not None:
-            return known
+        known = self._held.get((channel, sub_topology))
+        if known is None:
+            writers = [node.name for node in _writers(self.topology, channel)]
+            own = [name for name in writers if self.topology.sub_topology_of[name] == sub_topology]
+            known = self._held[channel, sub_topology] = self.held_above(own)
+        return known
+
+    def held_above(self, nodes: Iterable[str]) -> list[Callable[[], int | None]]:
+        """The `holds` of some nodes and of all above them."""
         above: set[str] = set()
-        waiting = [node.name for node in _writers(self.topology, channel)]
+        waiting = list(nodes)
         while waiting:
             name = waiting.pop()
             if name not in above:
                 above.add(name)
                 waiting.extend(self.topology.nodes[name].parents)
         found = [self.runtimes[name].oldest_held for name in self.topology.nodes if name in above]
-        self._held[channel] = held = [order for order in found if order is not _nothing_held]
-        return held
+        return [order for order in found if order is not _nothing_held]
 
     def close(self) -> None:
         """The task stops: let every operator give back what it holds."""

@@ -79,7 +79,7 @@ class Request:
     def start(self, node: NodeRuntime) -> Process:
         failed, drop = node.failed, node.dropping_as(self.release)
         send, release, own = node.children[self.sink], node.children[self.release], node.partition
-        keep, given, host = node.store(self.store).put, node.cell("given", 0), node.host
+        keep, given, order = node.store(self.store).put, node.cell("given", 0), node.order
         encode_key, encode_foreign, left, foreign_key = self.key.encode, self.foreign.encode, self.left, self.foreign_key
         pack, _ = packing(self.value)
 
@@ -87,7 +87,7 @@ class Request:
             sequence: int = given.value
             given.value = sequence + 1
             key_bytes = None if key is None else encode_key(key)
-            keep(sequence, OpenRequest(key_bytes, pack(value, headers), timestamp, host.order))
+            keep(sequence, OpenRequest(key_bytes, pack(value, headers), timestamp, order()))
             return sequence
 
         def ask(key: Any, value: Any, timestamp: int, headers: Headers) -> None:

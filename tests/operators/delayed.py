@@ -70,7 +70,7 @@ class _Host:
     def cell(self, owner: str, name: str, default: Any) -> Cell:
         return self._cells.setdefault((owner, name), _Cell(default))
 
-    def channel(self, name: str) -> ChannelSender:
+    def channel(self, name: str, sub_topology: int) -> ChannelSender:
         return _Sender(self._driver, self._driver.topology.channels[name], self.partition)
 
     def end_channel(self, name: str) -> None:

@@ -40,6 +40,7 @@ class Applied:
             raise TypeError(f"apply takes an aggregation such as Count() or Aggregates(...), got {aggregation!r}")
         self._fold = aggregation.fold(above, retracts=retracts)
         self._materialized, self._name, self._on_error = materialized, name, on_error
+        self.serde = value_serde(PartsSerde(self._fold))
         self.store = materialized.name if materialized is not None and materialized.name is not None else name
 
     def parts(self, prefix: str) -> tuple[Aggregating, AnyMaterialized | None]:
@@ -49,8 +50,7 @@ class Applied:
             formerly = None if given.formerly is None else f"{given.formerly}-parts"
             given = dataclasses.replace(given, name=_parts_of(self.store), value=PartsSerde(self._fold), formerly=formerly)
         name = _parts_of(self._name)
-        serde = value_serde(PartsSerde(self._fold))
-        return Aggregating(prefix, self.initial, self.added, serde, name, self._on_error, counted_as=self._name), given
+        return Aggregating(prefix, self.initial, self.added, self.serde, name, self._on_error, counted_as=self._name), given
 
     def initial(self) -> list[Any]:
         """No rows."""
@@ -82,7 +82,7 @@ class Applied:
 
         def make() -> TableMapValues:
             return TableMapValues(
-                mapper=self._finish, with_key=False, parent=parts._node, store=table.store, sends_old=table.sends_old
+                mapper=self.finished, with_key=False, parent=parts._node, store=table.store, sends_old=table.sends_old
             )
 
         finished = computed_table(parts, table, make, given, (key, value), on_error=self._on_error)
@@ -91,7 +91,8 @@ class Applied:
         draft.add_store(builder(self.store, value), formerly=given.formerly if given is not None else None)
         return _kept(finished, self.store, node_name, given)
 
-    def _finish(self, state: list[Any]) -> Any:
+    def finished(self, state: list[Any]) -> Any:
+        """The result; None for no rows."""
         return self._fold.finish(state[1]) if state[0] else None
 
 

@@ -15,12 +15,14 @@ from raystreams.operators.table_draft import TableDraft
 from raystreams.operators.table_store import add_table_store, mark_of, typed
 from raystreams.operators.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 from raystreams.stores.serdes import KeySerde, Serde, ValueSerde, value_serde
+from raystreams.stores.values import Duration
 from typing_extensions import TypeVar
 
 if TYPE_CHECKING:
     from raystreams.operators import aggregations
     from raystreams.operators.cogrouped import CogroupedKStream
     from raystreams.operators.kstream import KStream
+    from raystreams.operators.rolling import RollingKStream
     from raystreams.operators.windowed import SessionWindowedKStream, TimeWindowedKStream
 
 K = TypeVar("K", default=Any)
@@ -99,6 +101,17 @@ class KGroupedStream(Generic[K, V]):
         if isinstance(windows, (TimeWindows, SlidingWindows, UnlimitedWindows)):
             return TimeWindowedKStream(self, windows, late_records_to)
         raise TypeError(f"windowed_by takes TimeWindows, SlidingWindows, SessionWindows or UnlimitedWindows, got {windows!r}")
+
+    def rolling(
+        self, within: Duration, *, grace: Duration = 0, late_records_to: str | Topic[K, V] | None = None
+    ) -> RollingKStream[K, V]:
+        """Give one result a record: its value with an aggregate of its key over `(time - within, time]`, itself included.
+
+        Records are taken in the order of their times: each waits `grace` for older ones, and what is older still is late.
+        """
+        from raystreams.operators.rolling import RollingKStream
+
+        return RollingKStream(self, within, grace, late_records_to)
 
     def cogroup(self, aggregator: Callable[[K, V, Any], Any]) -> CogroupedKStream[K, Any]:
         """Begin to aggregate several grouped streams into one table, each with its own aggregator (KIP-150)."""

@@ -32,10 +32,13 @@ from raystreams.cluster.wiring import Split, topics_of
 from raystreams.operators.graph import TopicSource, Topology
 from raystreams.operators.options import OnError
 from raystreams.stores.database import TaskDatabase
+from raystreams.stores.errors import RaystreamsError
 from raystreams.stores.values import to_milliseconds
 
 COMMIT_RECORDS = 20_000
 COMMIT_SECONDS = 0.5
+STUCK_SECONDS = 10.0
+"""After the end of all sources nothing has to be waited for; if nothing has moved for so long, something is wrong."""
 INTAKE = 16_384
 """Records that may wait in a split's channel."""
 
@@ -192,6 +195,7 @@ class LocalRunner:
     def _loop(self, progress: Callable[[Progress], None] | None) -> None:
         committed_at, processed = time.monotonic(), 0
         changed = [True] * len(self.tasks)
+        moved_at = time.monotonic()
         while not self._stopped:
             self._wake.clear()
             took = self._take()
@@ -210,6 +214,7 @@ class LocalRunner:
             if progress is not None:
                 progress(self._progress())
             if worked or moved or took or self._more_to_take():
+                moved_at = time.monotonic()
                 continue
             if self._is_finished():
                 break
@@ -217,6 +222,8 @@ class LocalRunner:
                 for task in self.tasks:
                     task.end_feedback()
                 continue
+            if time.monotonic() - moved_at > STUCK_SECONDS and all(run.ended for run in self._runs):
+                raise RaystreamsError(self._what_waits())
             self._wake.wait(self._patience())
         self._commit([True] * len(self.tasks))
         if not self._stopped:
@@ -297,6 +304,20 @@ class LocalRunner:
         if not all(run.ended and run.channel.finished for run in self._runs):
             return False
         return all(not task.waiting and not task.unacknowledged and task.awaits_feedback for task in self.tasks)
+
+    def _what_waits(self) -> str:
+        """For an error that must not happen: better told than waited for."""
+        waiting = [
+            f"partition {task.partition}: {task.waiting} records wait, {task.unacknowledged} are not acknowledged; open inputs: "
+            + ", ".join(f"{c.name} from {c.sender}" for i in task.inputs for c in i.channels if not c.finished)
+            for task in self.tasks
+            if not task.finished or task.unacknowledged
+        ]
+        return (
+            "all sources have ended and nothing moves any more, but the job is not finished. Nothing committed is lost. Either "
+            "the partitions' state is not of one moment (restore all of it from one copy, or begin again: `raystreams reset`), "
+            "or this is a fault of raystreams: please report it with this text. " + "; ".join(waiting)
+        )
 
     def _patience(self) -> float:
         """How long to sleep when nothing is to be done: until a reader wakes us, or a punctuator may be due."""

@@ -53,7 +53,7 @@ class Run:
     first: int
     count: int
     order: int
-    """The order of its first record."""
+    """The order of its last record."""
     data: bytes
 
     @property
@@ -146,8 +146,9 @@ class OutgoingEdge:
             if len(data) > RUN_BYTES and size > 1:
                 size = max(1, size * RUN_BYTES // len(data) // 2)
                 continue
-            runs.append(Run(self.channel, self.next, len(fresh[:size]), fresh[0][0], data))
-            self.next += len(fresh[:size])
+            cut = fresh[:size]
+            runs.append(Run(self.channel, self.next, len(cut), cut[-1][0], data))
+            self.next += len(cut)
             fresh = fresh[size:]
         self.runs.extend(runs)
         self.unacknowledged += sum(run.count for run in runs)
@@ -156,11 +157,11 @@ class OutgoingEdge:
     @property
     def waiting(self) -> int:
         """Records that the peer has not committed."""
-        return self.unacknowledged + len(self.fresh)
+        return self.next - self.acknowledged + len(self.fresh)
 
     @property
     def oldest(self) -> int:
-        """The order of the first of them."""
+        """The first of them has no larger order than this."""
         return self.runs[0].order if self.runs else self.fresh[0][0] if self.fresh else START
 
     def acknowledge(self, number: int) -> list[Run]:

@@ -123,6 +123,10 @@ class SimulatedRun:
             if isinstance(node.operator, TopicSource)
             for topic in topics_of(node.operator, self._splits)
         }
+        unread = [split.topic for split in self._splits if split.topic not in self.sources]
+        if unread:
+            known = ", ".join(sorted(topic for node in topology.sources for topic in getattr(node.operator, "topics", ())))
+            raise ValueError(f"the topology reads no topic {unread[0]!r}; it reads {known or 'none'}")
         self._types = {
             node.operator.topic: (node.operator.key, node.operator.value)
             for node in topology.sinks
@@ -163,15 +167,20 @@ class SimulatedRun:
             if random.random() < 0.1 and self._crashes:
                 self._crash(task)  # the commit is there, and nobody has heard of it
                 return
-            self._network += outgoing.messages
+            self._send(task, random)
             for batch in outgoing.batches:
                 self._write(task, batch)
         elif choice < 0.75:
-            self._network += task.messages()
+            self._send(task, random)
         elif choice < 0.96:
             self._deliver(random)
         elif self._crashes and random.random() < 0.5:
             self._crash(task)
+
+    def _send(self, task: PartitionTask, random: Random) -> None:
+        limit = random.choice((1, 2, 64))
+        peers = [peer.partition for peer in self.tasks if peer is not task]
+        self._network += [task.message_to(peer, limit=limit) for peer in peers]
 
     def _deliver(self, random: Random) -> None:
         if not self._network:

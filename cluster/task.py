@@ -140,6 +140,7 @@ class PartitionTask:
 
     def commit(self, *, sync: bool = False) -> Outgoing:
         """Write everything that happened since the last commit, at once; returns what may leave now."""
+        self.give_out_held()
         for id, channel in self.splits.items():
             self._rows.put("split", id, value=[channel.position, channel.taken, channel.finished])
         cursors = {edge: incoming.cursor for edge, incoming in self.incoming.items()}
@@ -161,6 +162,16 @@ class PartitionTask:
         self._cursors = cursors
         self._committed_events = self._count_events()
         return Outgoing(messages=self.messages(), batches=batches)
+
+    def give_out_held(self) -> bool:
+        """Let caches give out what waits for a commit; tells if there was something."""
+        if not self.execution.holds_until_commit:
+            return False
+        given = False
+        for sub in self._upstream_first:
+            self._between_records_of(sub.id)
+            given = self.execution.give_out_held(sub.id) or given
+        return given
 
     def messages(self) -> list[Message]:
         """For each peer all that it should know now: safe to repeat, reorder or lose."""
@@ -212,8 +223,7 @@ class PartitionTask:
 
     def time_passes(self, sub_topology: int, timestamp: int) -> None:
         """No later input of a sub-topology will be older than `timestamp`: close what that closes."""
-        self.host.active = self._parts[f"sub-topology {sub_topology}"]
-        self.host.between_records()
+        self._between_records_of(sub_topology)
         self.execution.time_passes(sub_topology, timestamp)
 
     def let_time_pass(self) -> bool:
@@ -222,6 +232,8 @@ class PartitionTask:
         for sub in self._upstream_first:
             inputs = self._parts[f"sub-topology {sub.id}"]
             time = inputs.passed_time()
+            if time is not None and self.give_out_held():
+                time = inputs.passed_time()  # unless that has brought records here
             if time is not None:
                 inputs.passed = time
                 self.time_passes(sub.id, time)
@@ -290,6 +302,10 @@ class PartitionTask:
         return self.host.dropped
 
     # ---- inside
+
+    def _between_records_of(self, sub_topology: int) -> None:
+        self.host.active = self._parts[f"sub-topology {sub_topology}"]
+        self.host.between_records()
 
     def _make_senders(self, name: str, key: Any, value: Any) -> None:
         for peer in range(self.partitions):

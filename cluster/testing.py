@@ -138,6 +138,8 @@ class TopologyTestDriver:
 
     def commit(self) -> None:
         """Commit all partitions; what they gave out can be read now."""
+        while any([task.give_out_held() for task in self._tasks]):
+            self._settle()
         for task in self._tasks:
             for batch in task.commit().batches:
                 self._outputs.setdefault(batch.topic, []).extend(batch.records)

@@ -53,11 +53,14 @@ if TYPE_CHECKING:
     from raystreams.operators.aggregations import Min as Min
     from raystreams.operators.aggregations import Sum as Sum
     from raystreams.operators.builder import StreamsBuilder as StreamsBuilder
+    from raystreams.operators.cogrouped import CogroupedKStream as CogroupedKStream
+    from raystreams.operators.cogrouped import WindowedCogroupedKStream as WindowedCogroupedKStream
     from raystreams.operators.errors import BufferFullError as BufferFullError
     from raystreams.operators.errors import ProcessingError as ProcessingError
     from raystreams.operators.errors import TopologyError as TopologyError
     from raystreams.operators.graph import Topology as Topology
     from raystreams.operators.grouped import KGroupedStream as KGroupedStream
+    from raystreams.operators.grouped_table import KGroupedTable as KGroupedTable
     from raystreams.operators.kstream import KStream as KStream
     from raystreams.operators.ktable import GlobalKTable as GlobalKTable
     from raystreams.operators.ktable import KTable as KTable
@@ -75,6 +78,9 @@ if TYPE_CHECKING:
     from raystreams.operators.processor import Processor as Processor
     from raystreams.operators.processor_context import ProcessorContext as ProcessorContext
     from raystreams.operators.record import Record as Record
+    from raystreams.operators.rolling import RollingKStream as RollingKStream
+    from raystreams.operators.windowed import SessionWindowedKStream as SessionWindowedKStream
+    from raystreams.operators.windowed import TimeWindowedKStream as TimeWindowedKStream
     from raystreams.operators.windows import JoinWindows as JoinWindows
     from raystreams.operators.windows import SessionWindows as SessionWindows
     from raystreams.operators.windows import SlidingWindows as SlidingWindows
@@ -99,9 +105,11 @@ if TYPE_CHECKING:
 _HOMES = {
     "operators.aggregations": ("Aggregates", "Aggregation", "Count", "First", "Last", "Max", "Mean", "Min", "Sum"),
     "operators.builder": ("StreamsBuilder",),
+    "operators.cogrouped": ("CogroupedKStream", "WindowedCogroupedKStream"),
     "operators.errors": ("BufferFullError", "ProcessingError", "TopologyError"),
     "operators.graph": ("Topology",),
     "operators.grouped": ("KGroupedStream",),
+    "operators.grouped_table": ("KGroupedTable",),
     "operators.kstream": ("KStream",),
     "operators.ktable": ("GlobalKTable", "KTable"),
     "operators.options": (
@@ -111,6 +119,8 @@ _HOMES = {
     "operators.processor": ("Processor",),
     "operators.processor_context": ("ProcessorContext",),
     "operators.record": ("Record",),
+    "operators.rolling": ("RollingKStream",),
+    "operators.windowed": ("SessionWindowedKStream", "TimeWindowedKStream"),
     "operators.windows": ("JoinWindows", "SessionWindows", "SlidingWindows", "TimeWindows", "UnlimitedWindows"),
     "stores.builders": ("Stores",),
     "stores.errors": (

@@ -28,6 +28,7 @@ from raystreams.operators.graph import (
     TopicSource,
     Topology,
 )
+from raystreams.operators.late import late_channel_sink
 from raystreams.operators.options import OnError, check_name, check_on_error
 from raystreams.operators.table_draft import TableDraft
 from raystreams.stores.builders import StoreBuilder
@@ -230,18 +231,21 @@ class GraphDraft:
             for topic in operator.topics
         }
         for name, operator in operators.items():
-            if not isinstance(operator, TopicSink) or not isinstance(operator.topic, str) or operator.topic not in read:
+            late: TopicSink | None = getattr(operator, "late_records_to", None)
+            written = late if late is not None else operator
+            if not isinstance(written, TopicSink) or not isinstance(written.topic, str) or written.topic not in read:
                 continue
-            topic, target = operator.topic, read[operator.topic]
+            topic, target = written.topic, read[written.topic]
             source = operators[target]
             assert isinstance(source, TopicSource)
             if topic not in self.channels:
                 self.add_channel(
                     Channel(name=topic, source=target, key=source.key, value=source.value, is_table=source.is_table)
                 )
-            sink = f"{name}-channel"
+            sink = f"{name}-channel" if late is None else late_channel_sink(name)
             if sink not in self.nodes:
-                self.add(sink, functools.partial(ChannelSink, channel=topic), self.nodes[name].parents)
+                make = functools.partial(ChannelSink, channel=topic, takes_late=late is not None)
+                self.add(sink, make, self.nodes[name].parents if late is None else [name])
 
 
 def with_serdes(builder: StoreBuilder[Any], key: KeySerde, value: Serde[Any]) -> StoreBuilder[Any]:

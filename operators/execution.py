@@ -232,7 +232,7 @@ class Execution:
         for name in reversed(_parents_first(topology)):
             runtime = self.runtimes[name]
             runtime.children = {child: self._processes[child] for child in topology.children[name]}
-            runtime.forward = _all_of(tuple(runtime.children.values()))
+            runtime.forward = _all_of(tuple(p for child, p in runtime.children.items() if _takes_results(topology.nodes[child])))
             self._processes[name] = topology.nodes[name].operator.start(runtime)
         self.sources = {name: p for name, p in self._processes.items() if not topology.nodes[name].parents}
         self._open = {name: set(_sources_above(topology, name)) for name in topology.nodes}
@@ -344,6 +344,10 @@ def _nowhere(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
 
 def _nothing_held() -> int | None:
     return None
+
+
+def _takes_results(node: Node) -> bool:
+    return not (isinstance(node.operator, ChannelSink) and node.operator.takes_late)
 
 
 def _all_of(children: tuple[Process, ...]) -> Process:

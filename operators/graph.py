@@ -122,6 +122,8 @@ class ChannelSink:
 
     channel: str
     keep_null_keys: bool = True
+    takes_late: bool = False
+    """Whether it takes only the late records of the node above, which hands them to it; not what that node forwards."""
 
     def start(self, node: NodeRuntime) -> Process:
         """Route by the channel's key."""

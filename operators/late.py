@@ -25,11 +25,24 @@ def late_sink(topic: str | Topic[Any, Any] | None, key: KeySerde[Any], value: Se
 
 
 def late_output(node: NodeRuntime, sink: TopicSink | None) -> Process:
-    """The function that takes late records."""
+    """The function that takes late records; those of a topic that the topology reads too go there as well."""
     if sink is None:
         return _nowhere
     assert isinstance(sink.topic, str)
-    return node.sink(sink.topic, sink)
+    write, read_again = node.sink(sink.topic, sink), node.children.get(late_channel_sink(node.name))
+    if read_again is None:
+        return write
+
+    def late(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        write(key, value, timestamp, headers)
+        read_again(key, value, timestamp, headers)
+
+    return late
+
+
+def late_channel_sink(node: str) -> str:
+    """The name of the node that sends a node's late records to whoever reads their topic in the same topology."""
+    return f"{node}-late-channel"
 
 
 def _nowhere(key: Any, value: Any, timestamp: int, headers: Headers) -> None:

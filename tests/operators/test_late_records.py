@@ -182,3 +182,20 @@ def test_a_cogroup_counts_late_records_under_its_name(windows: Any) -> None:
 def test_the_topic_of_late_records_has_a_legal_name() -> None:
     with pytest.raises(TopologyError, match="can't name a topic"):
         grouped(StreamsBuilder()).windowed_by(TimeWindows(10), late_records_to="too late")
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_the_topic_of_late_records_can_be_read_in_the_same_topology(partitions: int) -> None:
+    builder = StreamsBuilder()
+    windowed = builder.stream("in").group_by_key().windowed_by(TimeWindows(10), late_records_to="late")
+    windowed.count(name="counts").to_stream().to("out")
+    builder.stream("late").map_values(lambda value: f"late {value}").to("told")
+
+    with TopologyTestDriver(builder.build(), partitions=partitions) as driver:
+        send(driver, "a:x@100 a:y@1 a:z@101")
+
+        assert read(driver) == "a[100,110)=1@100 a[100,110)=2@101"
+        assert driver.output_topic("late").read_values() == ["y"]
+        assert [(r.key, r.value, r.timestamp) for r in driver.output_topic("told").read_all()] == [("a", "late y", 1)]
+        driver.end_of_input()
+        assert driver.dropped == {("counts", "late"): 1}

@@ -105,7 +105,7 @@ class RollingKStream(Generic[K, V]):
         operator = RollingAggregate(
             within=within, waiting=waiting, rows=rows, running=running, keeps_values=keeps_values, value=aggregate,
             initializer=initializer, aggregator=aggregator, subtractor=subtractor, joiner=joiner, late_records_to=self._late,
-            name=node,
+            name=node, key=key,
         )  # fmt: skip
         stores = [rows, *([running] if running is not None else []), *([waiting.store] if waiting is not None else [])]
         draft.add(node, lambda: operator, [source], stores=stores, on_error=on_error)

@@ -10,7 +10,8 @@ and one that is older than `largest time seen - grace` is late: dropped, counted
     running    key, time of the last record --> aggregate as of then
 
 With a subtractor the running aggregate loses what has left since the key's last record, and gains the new one; a key that was
-quiet for `within` begins anew, so rows are needed for twice that. Without one, each result is folded from its rows.
+quiet for `within` begins anew, so rows are needed for twice that. Without one, each result is folded from its rows. Where a
+key's running aggregate is, and how old its oldest row, is remembered in memory only: it saves scans, and can be found again.
 """
 
 from __future__ import annotations
@@ -25,9 +26,12 @@ from raystreams.operators.grace_buffer import Waiting
 from raystreams.operators.graph import TopicSink
 from raystreams.operators.late import late_output
 from raystreams.operators.record import Headers, Process
-from raystreams.stores.serdes import Serde
+from raystreams.stores.serdes import KeySerde, Serde
 
 Aggregator = Callable[[Any, Any, Any], Any]
+
+_KNOWN = 50_000
+"""Keys of which a task remembers where their running aggregate is; of others it is looked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +52,7 @@ class RollingAggregate:
     joiner: Callable[[Any, Any], Any]
     late_records_to: TopicSink | None
     name: str
+    key: KeySerde[Any]
 
     def start(self, node: NodeRuntime) -> Process:
         drop, keep_late = node.dropping_as(self.name), late_output(node, self.late_records_to)
@@ -96,23 +101,39 @@ class RollingAggregate:
         assert self.running is not None
         rows, running = node.store(self.rows), node.store(self.running)
         within, forward, failed, keeps_values = self.within, node.forward, node.failed, self.keeps_values
-        initializer, aggregator, result = self.initializer, self.aggregator, self._result()
+        initializer, aggregator, result, encode_key = self.initializer, self.aggregator, self._result(), self.key.encode
+        known: dict[bytes, tuple[int, int]] = {}
 
-        def without_those_gone(key: Any, aggregate: Any, since: int, timestamp: int) -> Any:
-            if timestamp == since:
-                return aggregate
-            with rows.fetch(key, max(0, since - within + 1), timestamp - within) as found:
-                for _, row in found:
+        def last_of(key: Any, place: bytes, timestamp: int) -> tuple[int | None, int, Any]:
+            """The time of the key's running aggregate, the oldest in it (0: not known), and itself."""
+            since, oldest = known.get(place, (None, 0))
+            if since is not None:
+                aggregate = running.fetch(key, since) if since > timestamp - within else None
+                return (None, 0, None) if aggregate is None else (since, oldest, aggregate)
+            with running.backward_fetch(key, max(0, timestamp - within + 1), timestamp) as found:
+                for since, aggregate in found:
+                    return since, 0, aggregate
+            return None, 0, None
+
+        def without_those_gone(key: Any, aggregate: Any, since: int, timestamp: int) -> tuple[int, Any]:
+            """The oldest that is left, and the aggregate."""
+            with rows.fetch(key, max(0, since - within + 1), timestamp) as found:
+                for time, row in found:
+                    if time > timestamp - within:
+                        return time, aggregate
                     aggregate = subtractor(key, row, aggregate)
                     if aggregate is None:  # what takes the last thing out may return None
                         aggregate = initializer()
-            return aggregate
+            return timestamp, aggregate
 
         def take(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            with running.backward_fetch(key, max(0, timestamp - within + 1), timestamp) as found:
-                since, aggregate = next(iter(found), (None, None))
+            place = encode_key(key)
+            since, oldest, aggregate = last_of(key, place, timestamp)
             try:
-                aggregate = initializer() if since is None else without_those_gone(key, aggregate, since, timestamp)
+                if since is None:
+                    oldest, aggregate = timestamp, initializer()
+                elif oldest <= timestamp - within:
+                    oldest, aggregate = without_those_gone(key, aggregate, since, timestamp)
                 aggregate = _given_back(aggregator(key, value, aggregate))
                 joined = result(value, aggregate)
             except Exception as error:
@@ -121,6 +142,9 @@ class RollingAggregate:
                 running.put(key, None, since)
             running.put(key, aggregate, timestamp)
             rows.put(key, value if keeps_values else 0, timestamp)
+            if len(known) >= _KNOWN:
+                known.clear()
+            known[place] = timestamp, oldest
             forward(key, joined, timestamp, headers)
 
         return take

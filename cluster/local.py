@@ -218,9 +218,7 @@ class LocalRunner:
                 continue
             if self._is_finished():
                 break
-            if self._all_quiet():
-                for task in self.tasks:
-                    task.end_feedback()
+            if self._all_quiet() and sum(task.end_feedback() for task in self.tasks):
                 continue
             if time.monotonic() - moved_at > STUCK_SECONDS and all(run.ended for run in self._runs):
                 raise RaystreamsError(self._what_waits())
@@ -303,7 +301,7 @@ class LocalRunner:
         """Every source has ended and nothing is on its way, but loops have not ended."""
         if not all(run.ended and run.channel.finished for run in self._runs):
             return False
-        return all(not task.waiting and not task.unacknowledged and task.awaits_feedback for task in self.tasks)
+        return all(not task.waiting and not task.unacknowledged for task in self.tasks)
 
     def _what_waits(self) -> str:
         """For an error that must not happen: better told than waited for."""

@@ -228,7 +228,7 @@ class SimulatedRun:
             return False
         if all(task.finished and not task.unacknowledged for task in self.tasks):
             return True
-        quiet = all(not task.waiting and not task.unacknowledged and task.awaits_feedback for task in self.tasks)
+        quiet = all(not task.waiting and not task.unacknowledged for task in self.tasks)
         if quiet and all(reader.at_end for reader in self._readers):
             for task in self.tasks:
                 task.end_feedback()

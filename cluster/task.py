@@ -99,6 +99,7 @@ class PartitionTask:
         self._connect(parts)
         self._upstream_first = upstream_first(topology)
         self._events = self._committed_events = 0
+        self._turn = -1
         self._states: dict[int, dict[str, EdgeState]] = {}
         self._cursors = {edge: incoming.cursor for edge, incoming in self.incoming.items()}
         for source in self._ended_sources:
@@ -123,19 +124,20 @@ class PartitionTask:
         """Process up to `budget` waiting records; returns how many. Less than that: nothing more can be processed now."""
         done, host = 0, self.host
         on_stream_time = self.execution.punctuations.on_stream_time
-        went_on = True
-        while went_on and done < budget:
-            went_on = False
-            for number, inputs in enumerate(self.inputs):
-                only_feedback = self.is_full(inputs)
-                host.active = inputs
-                punctuate = None
-                if on_stream_time and inputs.name.startswith("sub-topology"):
-                    sub = number - (len(self.inputs) - len(self.topology.sub_topologies))
-                    punctuate = partial(host.punctuate, sub)
-                before = inputs.events
-                done += inputs.run(min(CHUNK, budget - done), host.begin, punctuate, only_feedback=only_feedback)
-                went_on = went_on or inputs.events != before
+        rested, count = 0, len(self.inputs)
+        while rested < count and done < budget:
+            # Goes on with the next one where the last call came to its budget, so that each has its turn.
+            number = self._turn = (self._turn + 1) % count
+            inputs = self.inputs[number]
+            only_feedback = self.is_full(inputs)
+            host.active = inputs
+            punctuate = None
+            if on_stream_time and inputs.name.startswith("sub-topology"):
+                sub = number - (len(self.inputs) - len(self.topology.sub_topologies))
+                punctuate = partial(host.punctuate, sub)
+            before = inputs.events
+            done += inputs.run(min(CHUNK, budget - done), host.begin, punctuate, only_feedback=only_feedback)
+            rested = rested + 1 if inputs.events == before else 0
         return done
 
     def commit(self, *, sync: bool = False) -> Outgoing:
@@ -267,12 +269,19 @@ class PartitionTask:
         limit = self.settings.edge_records
         return any(edge.waiting >= limit and edge.oldest < inputs.bound() for edge in self._fed[inputs.name])
 
-    def end_feedback(self) -> None:
-        """Nothing moves any more on channels that feed back: end them (the shell has seen that all edges are empty)."""
+    def end_feedback(self) -> bool:
+        """Nothing moves any more, anywhere, and all sources have ended: end the loops whose other inputs have.
+
+        Only the shell can see that. Returns whether there was one; others may follow when it has ended.
+        """
+        ended = False
         for inputs in self.inputs:
-            for channel in inputs.channels:
-                if channel.feedback:
+            open_ = [channel for channel in inputs.channels if not channel.finished]
+            if open_ and all(channel.feedback for channel in open_):
+                ended = True
+                for channel in open_:
                     channel.end()
+        return ended
 
     # ---- what shells ask
 
@@ -285,11 +294,6 @@ class PartitionTask:
     def finished(self) -> bool:
         """Whether all inputs have ended."""
         return all(channel.finished for inputs in self.inputs for channel in inputs.channels)
-
-    @property
-    def awaits_feedback(self) -> bool:
-        """Whether only channels that feed back have not ended."""
-        return all(channel.finished or channel.feedback for inputs in self.inputs for channel in inputs.channels)
 
     @property
     def unacknowledged(self) -> int:

@@ -113,8 +113,8 @@ class TopologyTestDriver:
                 for channel in task.splits.values():
                     channel.end()
             self._settle()
-            for task in self._tasks:
-                task.end_feedback()
+            while sum(task.end_feedback() for task in self._tasks):
+                self._settle()
 
         self._act(end)
 
@@ -138,7 +138,7 @@ class TopologyTestDriver:
 
     def commit(self) -> None:
         """Commit all partitions; what they gave out can be read now."""
-        while any([task.give_out_held() for task in self._tasks]):
+        while sum(task.give_out_held() for task in self._tasks):
             self._settle()
         for task in self._tasks:
             for batch in task.commit().batches:

@@ -16,7 +16,7 @@ from raystreams.operators.graph import ChannelSink, ChannelSource, Node, TopicSi
 from raystreams.operators.options import DeadLetter, OnError
 from raystreams.operators.punctuation import Cancellable, Punctuations
 from raystreams.operators.record import Headers, Process
-from raystreams.stores.errors import RaystreamsError
+from raystreams.stores.errors import RaystreamsError, SerdeError
 from raystreams.stores.values import ValueAndTimestamp
 
 
@@ -101,8 +101,9 @@ class NodeRuntime:
         """Calls all children, in order. Complete only when `start` is called."""
         self.is_leaf = not execution.topology.children[node.name]
         """Whether nothing comes after this node."""
-        self.at_end: list[Callable[[], None]] = []
+        self.at_end: list[Callable[[], Any]] = []
         self.at_time: list[Callable[[int], None]] = []
+        self.at_commit: list[Callable[[], bool]] = []
         self.at_close: list[Callable[[], None]] = []
         self.oldest_held: Callable[[], int | None] = _nothing_held
         """The order of the oldest record that this node holds back; None: it holds nothing back."""
@@ -137,7 +138,7 @@ class NodeRuntime:
 
     def sink(self, topic: str, sink: TopicSink) -> Process:
         """Writes a topic."""
-        return self.host.sink(topic, sink, self.failed)
+        return self.host.sink(topic, sink, self.not_written)
 
     def drop(self, reason: str) -> None:
         """Count a record that is left out, under this operator and the reason."""
@@ -161,7 +162,11 @@ class NodeRuntime:
         """Call `callback(now)` every `interval` ms of stream time or wall-clock time (spec-runtime 5.3)."""
         return self.execution.punctuations.schedule(self, interval, clock, callback)
 
-    def when_ended(self, callback: Callable[[], None]) -> None:
+    def before_commit(self, callback: Callable[[], bool]) -> None:
+        """Call before each commit, and before time passes, to give out what waits for that; it tells if there was something."""
+        self.at_commit.append(callback)
+
+    def when_ended(self, callback: Callable[[], Any]) -> None:
         """Call once when all inputs of this node have ended: close windows and buffers."""
         self.at_end.append(callback)
 
@@ -203,6 +208,16 @@ class NodeRuntime:
             raise error
         if self.on_error == "fail":
             raise self.error(error, key, timestamp) from error
+        self._leave_out(error, key, value, timestamp, headers)
+
+    def not_written(self, error: Exception, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        """A record is not of the types of the topic that this node writes: fail, skip or dead-letter."""
+        if self.on_error == "fail":
+            text = f"{self.name!r} can't write the record of key {key!r} at time {timestamp}: {error}"
+            raise (SerdeError(text) if isinstance(error, RaystreamsError) else TypeError(text)) from error
+        self._leave_out(error, key, value, timestamp, headers)
+
+    def _leave_out(self, error: Exception, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         self.host.drop(self.counted_as, "error")
         if isinstance(self.on_error, DeadLetter):
             cause = {"error": f"{type(error).__name__}: {error}".encode(), "operator": self.name.encode()}
@@ -236,6 +251,7 @@ class Execution:
             self._processes[name] = topology.nodes[name].operator.start(runtime)
         self.sources = {name: p for name, p in self._processes.items() if not topology.nodes[name].parents}
         self._open = {name: set(_sources_above(topology, name)) for name in topology.nodes}
+        self.holds_until_commit = any(runtime.at_commit for runtime in self.runtimes.values())
 
     def view(self, table: str) -> TableView:
         """The view of the table whose node is `table`, made once."""
@@ -317,10 +333,20 @@ class Execution:
         """
         for name in self.topology.sub_topologies[sub_topology].nodes:
             callbacks = self.runtimes[name].at_time
+            for give_out in self.runtimes[name].at_commit:
+                give_out()
             if callbacks:
                 passed = timestamp - self._lag_above(name, ())
                 for callback in callbacks:
                     callback(passed)
+
+    def give_out_held(self, sub_topology: int) -> bool:
+        """A commit is next: let all nodes give out what waits for it, parents first; tells if there was something."""
+        given = False
+        for name in self.topology.sub_topologies[sub_topology].nodes:
+            for give_out in self.runtimes[name].at_commit:
+                given = give_out() or given
+        return given
 
     def _lag_above(self, name: str, below: tuple[str, ...]) -> int:
         """The largest sum of lags on any path to a node, also over channels; one that leads around counts once."""

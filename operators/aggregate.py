@@ -4,7 +4,7 @@ Records without a key or a value are dropped. The result's time is the largest o
 records count normally. None from the aggregator deletes the row; the next record begins anew.
 
 Where old values are wanted, the first change of a row carries the initial value as its old one, as in Kafka Streams, so that
-what subtracts downstream must know it too; a `reduce` has none.
+what subtracts downstream must know it too; a `reduce` has none, and neither has what goes through a cache.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from raystreams.operators.cached import Cache, forwarding
 from raystreams.operators.execution import NodeRuntime, TableView
 from raystreams.operators.folding import Folds, copy_for_old
 from raystreams.operators.record import Change, Headers, Process
@@ -31,13 +32,15 @@ class StreamAggregate:
     sends_old: bool
     name: str
     """What drops are counted under."""
+    cache: Cache | None = None
 
     def start(self, node: NodeRuntime) -> Process:
-        forward, failed, is_leaf = node.forward, node.failed, node.is_leaf
+        forward, failed, is_leaf = forwarding(node, self.cache, sends_old=self.sends_old), node.failed, node.is_leaf
         drop = node.dropping_as(self.name)
         table = table_store(node.store(self.store))
         get, put = table.get, table.put
-        initializer, aggregator, sends_old = self.initializer, self.aggregator, self.sends_old
+        initializer, aggregator, sends_old = self.initializer, self.aggregator, self.sends_old or self.cache is not None
+        initial_is_old = self.cache is None
         check = Folds(self.value).check
 
         def stored_or_initial(key: Any) -> Any:
@@ -58,7 +61,7 @@ class StreamAggregate:
                     aggregate, time = row.value, row.timestamp
                     if timestamp > time:
                         time = timestamp
-                if sends_old:
+                if sends_old and (initial_is_old or row is not None):
                     old = copy_for_old(aggregate, stored_or_initial, key)
                 result = aggregator(key, value, aggregate)
                 if result is None:

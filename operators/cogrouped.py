@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Generic
 
 from raystreams.operators.aggregate import StreamAggregate
+from raystreams.operators.cached import Cache, cache_of, forwarding
 from raystreams.operators.draft import GraphDraft
 from raystreams.operators.execution import NodeRuntime, TableView
 from raystreams.operators.grouped import Aggregation, KGroupedStream
@@ -39,9 +40,11 @@ class CogroupMerge:
 
     store: str
     windows: AnyWindows | None
+    sends_old: bool
+    cache: Cache | None = None
 
     def start(self, node: NodeRuntime) -> Process:
-        return node.forward
+        return forwarding(node, self.cache, sends_old=self.sends_old)
 
     def view(self, node: NodeRuntime) -> TableView:
         """Look up in the shared store."""
@@ -96,7 +99,7 @@ class CogroupedKStream(Generic[K, A]):
             def make(aggregation: Aggregation = aggregation, table: TableDraft = table, node: str = node) -> StreamAggregate:
                 return StreamAggregate(
                     store=store, value=serde, initializer=aggregation.initializer, aggregator=aggregation.aggregator,
-                    sends_old=table.sends_old, name=name or node,
+                    sends_old=table.sends_old, name=name or node, cache=cache_of(materialized, key, is_below=True),
                 )  # fmt: skip
 
             draft.add(node, make, [source], stores=[store], on_error=on_error)
@@ -127,7 +130,12 @@ class CogroupedKStream(Generic[K, A]):
         node = draft.named("COGROUPKSTREAM-MERGE-", None if name is None else f"{name}-cogroup-merge")
         versioned = windows is None and bool(mark_of(materialized, False))
         table = draft.add_table(TableDraft(node, "join", parents=tuple(parts), store=store, versioned=versioned))
-        draft.add(node, lambda: CogroupMerge(store=store, windows=windows), nodes, stores=[store])
+        cache = cache_of(materialized, key)
+
+        def make() -> CogroupMerge:
+            return CogroupMerge(store=store, windows=windows, sends_old=table.sends_old, cache=cache)
+
+        draft.add(node, make, nodes, stores=[store])
         return KTable(draft, node, key, value, table, materialized)
 
 

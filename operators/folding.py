@@ -14,7 +14,8 @@ from typing import Any
 
 from raystreams.stores.serdes import Serde
 
-_IMMUTABLE = (int, float, str, bytes, bool, type(None))
+IMMUTABLE = (int, float, str, bytes, bool, type(None))
+"""Types of aggregates that no function can change."""
 
 
 class Folds:
@@ -25,7 +26,7 @@ class Folds:
 
     def check(self, result: Any, given: Any, fresh: Callable[..., Any], *at: Any) -> Any:
         """Return `result`; raises TypeError if it is None and `given` was changed."""
-        if result is None and type(given) not in _IMMUTABLE:
+        if result is None and type(given) not in IMMUTABLE:
             before, empty = fresh(*at), None if self._empty is None else self._empty()
             if empty is not None and self._encode(given) == self._encode(empty):
                 return None
@@ -39,7 +40,7 @@ class Folds:
 
 def copy_for_old(given: Any, fresh: Callable[..., Any], *at: Any) -> Any:
     """A value for `Change.old` that a function which is given `given` can't change."""
-    return given if type(given) in _IMMUTABLE else fresh(*at)
+    return given if type(given) in IMMUTABLE else fresh(*at)
 
 
 def counted(key: Any, value: Any, aggregate: int) -> int:

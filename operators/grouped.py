@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, overload
 
 from raystreams.operators import folding
 from raystreams.operators.aggregate import StreamAggregate
+from raystreams.operators.cached import cache_of
 from raystreams.operators.draft import GraphDraft
 from raystreams.operators.hints import check_function, returned, value_of
 from raystreams.operators.ktable import KTable
@@ -146,7 +147,7 @@ class KGroupedStream(Generic[K, V]):
             node,
             lambda: StreamAggregate(
                 store=store, value=value, initializer=aggregation.initializer, aggregator=aggregation.aggregator,
-                sends_old=table.sends_old, name=aggregation.counted_as or node,
+                sends_old=table.sends_old, name=aggregation.counted_as or node, cache=cache_of(materialized, key),
             ),
             [source], stores=[store], on_error=aggregation.on_error,
         )  # fmt: skip

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic
 
 import msgpack
 from raystreams.operators import folding
+from raystreams.operators.cached import cache_of
 from raystreams.operators.execution import NodeRuntime
 from raystreams.operators.graph import Channel, ChannelSink, ChannelSource
 from raystreams.operators.grouped import Aggregation
@@ -179,7 +180,7 @@ class KGroupedTable(Generic[K, V]):
             node,
             lambda: TableAggregate(
                 store=store, value=value, initializer=aggregation.initializer, adder=aggregation.aggregator,
-                subtractor=subtractor, sends_old=table.sends_old, reduces=reduces,
+                subtractor=subtractor, sends_old=table.sends_old, reduces=reduces, cache=cache_of(materialized, key),
             ),
             [source], stores=[store], on_error=aggregation.on_error,
         )  # fmt: skip

@@ -192,7 +192,8 @@ class Suppressed:
 class Materialized(Generic[K, V]):
     """The store of a table, and itself the typed handle to ask for it. Made by its class methods.
 
-    `formerly` is the store's name in an earlier version of the job, whose state is kept.
+    `formerly` is the store's name in an earlier version of the job, whose state is kept. With `caching` a table from a topic or
+    an aggregation gives out of each key only the last change, when the job commits (not on close; the store is written at once).
     """
 
     kind: Literal["key_value", "in_memory", "versioned", "window", "session"]

@@ -14,8 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from raystreams.operators.cached import Cache, forwarding
 from raystreams.operators.execution import NodeRuntime, TableView
-from raystreams.operators.folding import Folds
+from raystreams.operators.folding import IMMUTABLE, Folds
 from raystreams.operators.graph import TopicSink
 from raystreams.operators.late import late_output
 from raystreams.operators.record import Change, Headers, Process
@@ -56,13 +57,16 @@ class SessionAggregate:
     late_records_to: TopicSink | None
     sends_old: bool
     name: str
+    cache: Cache | None = None
 
     def start(self, node: NodeRuntime) -> Process:
-        failed, forward, drop = node.failed, node.forward, node.dropping_as(self.name)
+        failed, drop = node.failed, node.dropping_as(self.name)
+        forward = forwarding(node, self.cache, sends_old=self.sends_old)
         store = node.store(self.store)
         find, put, remove = store.find_sessions, store.put, store.remove
         gap, grace = self.windows.inactivity_gap, self.windows.grace
-        initializer, aggregator, merger, sends_old = self.initializer, self.aggregator, self.merger, self.sends_old
+        initializer, aggregator, merger = self.initializer, self.aggregator, self.merger
+        sends_old, is_cached = self.sends_old or self.cache is not None, self.cache is not None
         check, late = Folds(self.value).check, late_output(node, self.late_records_to)
         observed = node.cell("observed", -1)
         emits = not self.on_close and not node.is_leaf
@@ -105,15 +109,20 @@ class SessionAggregate:
                     check(None, aggregate, merged_again, key, timestamp)
             except Exception as error:
                 return failed(error, key, value, timestamp, headers)
-            if start != end or start != timestamp:
-                for session, old in found:
+            if found and sends_old and type(found[0][1]) not in IMMUTABLE:
+                found = sessions_at(key, timestamp)  # what the functions got may be changed
+            old = None
+            if start == end == timestamp:
+                old = found[0][1] if found and is_cached else None
+            else:
+                for session, before in found:
                     remove(session)
                     if emits:
-                        forward(session, Change(None, old if sends_old else None), session.end, NO_HEADERS)
+                        forward(session, Change(None, before if sends_old else None), session.end, NO_HEADERS)
             session = Windowed(key, start, end)
             put(session, result)
             if emits:
-                forward(session, Change(result, None), end, NO_HEADERS)
+                forward(session, Change(result, old), end, NO_HEADERS)
 
         return process
 

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from raystreams.operators.cached import Cache, forwarding
 from raystreams.operators.execution import NodeRuntime, TableView
 from raystreams.operators.folding import Folds, copy_for_old
 from raystreams.operators.graph import TopicSink
@@ -42,6 +43,7 @@ class SlidingAggregate:
     late_records_to: TopicSink | None
     sends_old: bool
     name: str
+    cache: Cache | None = None
 
     def start(self, node: NodeRuntime) -> Process:
         drop, failed = node.dropping_as(self.name), node.failed
@@ -125,7 +127,9 @@ class _Windows:
     def __init__(self, operator: SlidingAggregate, node: NodeRuntime) -> None:
         self.store, self.difference = node.store(operator.store), operator.windows.time_difference
         self.initializer, self.aggregator = operator.initializer, operator.aggregator
-        self.sends_old, self.forward, self.drop = operator.sends_old, node.forward, node.dropping_as(operator.name)
+        self.sends_old, self.initial_is_old = operator.sends_old or operator.cache is not None, operator.cache is None
+        self.forward = forwarding(node, operator.cache, sends_old=operator.sends_old)
+        self.drop = node.dropping_as(operator.name)
         self.emits = not operator.on_close and not node.is_leaf
         self.check = Folds(operator.value).check
         encode, decode = operator.value.encode, operator.value.decode
@@ -228,9 +232,9 @@ class _Update:
         try:
             # The row is kept as it was: a right window may be copied from it.
             given = windows.initializer() if row is None else copy_for_old(row.value, windows.copy, row.value)
-            old = None
-            if windows.sends_old:
-                old = windows.initializer() if creates else copy_for_old(given, self._before, row)
+            old, is_new = None, creates or row is None
+            if windows.sends_old and (windows.initial_is_old or not is_new):
+                old = windows.initializer() if is_new else copy_for_old(given, self._before, row)
             result = windows.aggregator(self.key, self.value, given)
             if result is None:
                 windows.check(None, given, self._before, row)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from raystreams.operators.cached import Cache, forwarding
 from raystreams.operators.execution import NodeRuntime, TableView
 from raystreams.operators.folding import Folds
 from raystreams.operators.record import Change, Headers, Process
@@ -28,13 +29,16 @@ class TableAggregate:
     subtractor: Callable[[Any, Any, Any], Any]
     sends_old: bool
     reduces: bool
+    cache: Cache | None = None
 
     def start(self, node: NodeRuntime) -> Process:
-        forward, failed, drop, is_leaf = node.forward, node.failed, node.drop, node.is_leaf
+        failed, drop, is_leaf = node.failed, node.drop, node.is_leaf
+        forward = forwarding(node, self.cache, sends_old=self.sends_old)
         table = table_store(node.store(self.store))
         get, put = table.get, table.put
         initializer, adder, subtractor = self.initializer, self.adder, self.subtractor
-        sends_old, reduces, check = self.sends_old, self.reduces, Folds(self.value, self.initializer).check
+        sends_old = self.sends_old or self.cache is not None
+        reduces, check = self.reduces, Folds(self.value, self.initializer).check
 
         def before_adding(key: Any, change: Change) -> Any:
             row = get(key)

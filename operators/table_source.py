@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from raystreams.operators.cached import Cache, cache_of, forwarding
 from raystreams.operators.draft import GraphDraft
 from raystreams.operators.execution import NodeRuntime, TableView
 from raystreams.operators.ktable import KTable
@@ -30,6 +31,7 @@ class TableSource:
 
     store: str | None
     sends_old: bool
+    cache: Cache | None = None
 
     def start(self, node: NodeRuntime) -> Process:
         forward, drop, is_leaf = node.forward, node.drop, node.is_leaf
@@ -42,7 +44,8 @@ class TableSource:
 
             return process_stateless
         table = table_store(node.store(self.store))
-        get, put, sends_old = table.get, table.put, self.sends_old
+        get, put, sends_old = table.get, table.put, self.sends_old or self.cache is not None
+        forward = forwarding(node, self.cache, sends_old=self.sends_old)
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if key is None:
@@ -84,7 +87,8 @@ def add_table(
             versioned=bool(mark_of(materialized, False)),
         )
     )
-    draft.add(node, lambda: TableSource(store=table.store, sends_old=table.sends_old), [parent], stores=[table])
+    cache = cache_of(materialized, key)
+    draft.add(node, lambda: TableSource(store=table.store, sends_old=table.sends_old, cache=cache), [parent], stores=[table])
     return KTable(draft, node, key, value, table, materialized)
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from raystreams.operators.cached import Cache, forwarding
 from raystreams.operators.execution import NodeRuntime, TableView
 from raystreams.operators.folding import Folds, copy_for_old
 from raystreams.operators.graph import TopicSink
@@ -56,17 +57,19 @@ class WindowAggregate:
     late_records_to: TopicSink | None
     sends_old: bool
     name: str
+    cache: Cache | None = None
 
     def start(self, node: NodeRuntime) -> Process:
         failed, drop = node.failed, node.dropping_as(self.name)
         store = node.store(self.store)
         fetch, put, starts = store.fetch, store.put, self.windows.starts
         size, grace = self.windows.size, self.windows.grace
-        initializer, aggregator, sends_old = self.initializer, self.aggregator, self.sends_old
+        initializer, aggregator, sends_old = self.initializer, self.aggregator, self.sends_old or self.cache is not None
+        initial_is_old = self.cache is None
         check, late = Folds(self.value).check, late_output(node, self.late_records_to)
         observed = node.cell("observed", -1)
         emits = not self.on_close and not node.is_leaf
-        forward = node.forward
+        forward = forwarding(node, self.cache, sends_old=self.sends_old)
         closing = self._closing(node, store) if self.on_close else None
 
         def stored_or_initial(key: Any, start: int) -> Any:
@@ -95,7 +98,7 @@ class WindowAggregate:
                         aggregate, time = initializer(), timestamp
                     else:
                         aggregate, time = row.value, max(timestamp, row.timestamp)
-                    if sends_old:
+                    if sends_old and (initial_is_old or row is not None):
                         old = copy_for_old(aggregate, stored_or_initial, key, start)
                     result = aggregator(key, value, aggregate)
                     if result is None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, Literal
 
 from raystreams.operators import folding
+from raystreams.operators.cached import cache_of
 from raystreams.operators.draft import GraphDraft
 from raystreams.operators.grouped import Aggregation, KGroupedStream
 from raystreams.operators.hints import check_function
@@ -157,13 +158,15 @@ def add_windowed(
             formerly=materialized.formerly if materialized is not None else None,
         )
     table = draft.add_table(TableDraft(node, "aggregate", store=store, versioned=False))
+    windowed_key = windowed_key_serde(key)
+    cache = None if on_close else cache_of(materialized, windowed_key, is_below=not add_store)
     draft.window_graces[node] = _grace(windows), _length(windows)
 
     def make() -> Any:
         common: dict[str, Any] = {
             "store": store, "windows": windows, "value": value, "initializer": aggregation.initializer,
             "aggregator": aggregation.aggregator, "on_close": on_close, "late_records_to": late,
-            "sends_old": table.sends_old, "name": counted_as or node,
+            "sends_old": table.sends_old, "name": counted_as or node, "cache": cache,
         }  # fmt: skip
         if isinstance(windows, SessionWindows):
             assert merger is not None
@@ -171,7 +174,7 @@ def add_windowed(
         return (SlidingAggregate if isinstance(windows, SlidingWindows) else WindowAggregate)(**common)
 
     draft.add(node, make, [source], stores=[store], on_error=aggregation.on_error)
-    return KTable(draft, node, windowed_key_serde(key), value, table, materialized)
+    return KTable(draft, node, windowed_key, value, table, materialized)
 
 
 def window_store(

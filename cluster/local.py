@@ -74,6 +74,7 @@ class LocalRunner:
         self._runs: list[_SplitRun] = []
         self.listeners: list[Callable[[WrittenBatch], None]] = []
         """Called with each batch once it is committed, on the thread that runs."""
+        self._unheard: list[WrittenBatch] = []
         self._wake = threading.Event()
         self._stopped = False
         self._started = time.monotonic()
@@ -211,8 +212,7 @@ class LocalRunner:
                 continue
             moved = self._commit(changed)
             committed_at, processed = time.monotonic(), 0
-            if progress is not None:
-                progress(self._progress())
+            self._tell(progress)
             if worked or moved or took or self._more_to_take():
                 moved_at = time.monotonic()
                 continue
@@ -228,8 +228,7 @@ class LocalRunner:
             for task, database in zip(self.tasks, self._databases, strict=True):
                 task.commit()
                 mark_finished(database)
-            if progress is not None:
-                progress(self._progress())
+        self._tell(progress)
 
     def _take(self) -> bool:
         """Feed the channels that have room; returns whether anything came."""
@@ -284,8 +283,7 @@ class LocalRunner:
                     changed[message.receiver] = news = True
         for number, batches in leaving:
             for batch in batches:
-                for listen in self.listeners:
-                    listen(batch)
+                self._unheard.append(batch)
                 if not self._writers[number].write(batch):
                     return news
                 changed[number] = True
@@ -322,6 +320,14 @@ class LocalRunner:
         return 0.05
 
     # ---- what it tells
+
+    def _tell(self, progress: Callable[[Progress], None] | None) -> None:
+        if progress is not None:
+            progress(self._progress())
+        for batch in self._unheard:
+            for listen in list(self.listeners):
+                listen(batch)
+        self._unheard.clear()
 
     def _progress(self) -> Progress:
         sources = []

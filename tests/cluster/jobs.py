@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -76,3 +77,37 @@ class KeptWriter:
 def numbers(count: int, *, keys: str = "abcde", start: int = 0) -> list[Record[str, int]]:
     """Records whose value is their number and whose time rises."""
     return [Record(keys[n % len(keys)], n, start + n) for n in range(count)]
+
+
+class Live:
+    """A source that never ends by itself: `send` gives it records, `watermark` moves its time, `end` ends it."""
+
+    def __init__(self, *, disorder: int = 0) -> None:
+        self.disorder = disorder
+        self._items: queue.Queue[Item | None] = queue.Queue()
+        self._sent = 0
+
+    def send(self, *records: Record[Any, Any]) -> None:
+        first = self._sent
+        self._sent += len(records)
+        self._items.put([SourceRecord(r.key, r.value, r.timestamp, first + n) for n, r in enumerate(records)])
+
+    def watermark(self, time: int) -> None:
+        self._items.put(Wait(0, watermark=time))
+
+    def end(self) -> None:
+        self._items.put(None)
+
+    def splits(self) -> Sequence[str]:
+        return ["live"]
+
+    def read(self, split: str, position: Any) -> Iterator[Item]:
+        while True:
+            try:
+                item = self._items.get(timeout=0.005)
+            except queue.Empty:
+                yield Wait(0)
+                continue
+            if item is None:
+                return
+            yield item

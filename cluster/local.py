@@ -27,7 +27,8 @@ from raystreams.cluster.sink_writers import SinkWriters, wait_or_stop
 from raystreams.cluster.split_reader import Ended, Failed, SplitReader
 from raystreams.cluster.state_check import check_topology, mark_finished, was_finished
 from raystreams.cluster.state_dir import open_partition, task_identity
-from raystreams.cluster.task import PartitionTask, TaskSettings
+from raystreams.cluster.task import PartitionTask
+from raystreams.cluster.task_settings import TaskSettings
 from raystreams.cluster.wiring import Split, topics_of
 from raystreams.operators.graph import TopicSource, Topology
 from raystreams.operators.options import OnError

@@ -21,7 +21,7 @@ from raystreams.stores.serdes import Serde, key_serde, value_serde
 from raystreams.stores.values import NO_HEADERS
 
 if TYPE_CHECKING:
-    from raystreams.cluster.task import TaskSettings
+    from raystreams.cluster.task_settings import TaskSettings
 
 Output = tuple[Any, Any, int, Headers]
 Failed = Callable[[Exception, Any, Any, int, Headers], None]

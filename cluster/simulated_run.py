@@ -23,7 +23,8 @@ from raystreams.cluster.connectors.base import ColumnBatch
 from raystreams.cluster.exchange import Message
 from raystreams.cluster.feeding import Feeder
 from raystreams.cluster.outputs import WrittenBatch
-from raystreams.cluster.task import PartitionTask, TaskSettings
+from raystreams.cluster.task import PartitionTask
+from raystreams.cluster.task_settings import TaskSettings
 from raystreams.cluster.wiring import Split, topics_of
 from raystreams.operators.graph import TopicSink, TopicSource, Topology
 from raystreams.operators.options import Topic

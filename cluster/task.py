@@ -22,34 +22,16 @@ from raystreams.cluster.host import EdgeWriter, TaskHost
 from raystreams.cluster.outbox import Outbox
 from raystreams.cluster.outputs import SinkOutputs, WrittenBatch
 from raystreams.cluster.rows import Rows
+from raystreams.cluster.task_settings import TaskSettings
 from raystreams.cluster.wiring import Part, Split, edges_of, upstream_first, wire
 from raystreams.operators.execution import Execution
 from raystreams.operators.graph import Topology
-from raystreams.operators.options import OnError
 from raystreams.operators.record import Headers, Process
 from raystreams.stores.database import TaskDatabase
 from raystreams.stores.values import NO_HEADERS
 
-EDGE_RECORDS = 65_536
-"""Records that may be on their way on one edge; above that, what feeds it waits. Channels that feed back are exempt."""
-
 CHUNK = 1024
 """Records that one sub-topology may process before the next one gets its turn."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskSettings:
-    """What a job says to each of its tasks."""
-
-    job: str = "job"
-    on_error: OnError = "fail"
-    durable_outputs: bool = True
-    """Sink batches are kept until a sink has written them; a shell that takes them at once needs no copy."""
-    patient: bool = True
-    """Empty inputs hold others back, so that time decides; a test driver takes records as they are sent."""
-    edge_records: int = EDGE_RECORDS
-    tap: bool = False
-    """Keep what is sent on channels, for tests to read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

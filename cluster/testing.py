@@ -20,7 +20,8 @@ from raystreams.cluster.driver_topics import InputTopic, OutputTopic
 from raystreams.cluster.intake import Intake
 from raystreams.cluster.partitioned_store import PartitionedStore, store_name
 from raystreams.cluster.partitioning import router
-from raystreams.cluster.task import PartitionTask, TaskSettings
+from raystreams.cluster.task import PartitionTask
+from raystreams.cluster.task_settings import TaskSettings
 from raystreams.cluster.wiring import Split, upstream_first
 from raystreams.operators.graph import TopicSource, Topology
 from raystreams.operators.options import Materialized, OnError, Topic

@@ -1,0 +1,25 @@
+"""What a job and its shell say to each task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from raystreams.operators.options import OnError
+
+EDGE_RECORDS = 65_536
+"""Records that may be on their way on one edge; above that, what feeds it waits. Channels that feed back are exempt."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSettings:
+    """What a job says to each of its tasks."""
+
+    job: str = "job"
+    on_error: OnError = "fail"
+    durable_outputs: bool = True
+    """Sink batches are kept until a sink has written them; a shell that takes them at once needs no copy."""
+    patient: bool = True
+    """Empty inputs hold others back, so that time decides; a test driver takes records as they are sent."""
+    edge_records: int = EDGE_RECORDS
+    tap: bool = False
+    """Keep what is sent on channels, for tests to read."""

@@ -70,7 +70,11 @@ class CogroupedKStream(Generic[K, A]):
         check_function(aggregator, "aggregator")
         if grouped._draft is not self._draft:
             raise ValueError("all grouped streams must come from the same StreamsBuilder")
-        self._inputs = [entry for entry in self._inputs if entry[0] is not grouped] + [(grouped, aggregator)]
+        known = [entry[0] for entry in self._inputs]
+        if grouped in known:
+            self._inputs[known.index(grouped)] = grouped, aggregator
+        else:
+            self._inputs.append((grouped, aggregator))
         return self
 
     def windowed_by(self, windows: AnyWindows) -> WindowedCogroupedKStream[K, A]:

@@ -140,7 +140,7 @@ class KGroupedStream(Generic[K, V]):
         store = draft.store_named(f"{aggregation.prefix}STATE-STORE-", wanted)
         node = draft.named(aggregation.prefix, name)
         key, value = aggregation.serdes(self._key, materialized)
-        source = self._source(node if name is not None else store)
+        source = self._source(aggregation.counted_as or (node if name is not None else store))
         add_table_store(draft, materialized, store, key, value)
         table = draft.add_table(TableDraft(node, "aggregate", store=store, versioned=bool(mark_of(materialized, False))))
         draft.add(

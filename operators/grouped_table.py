@@ -171,7 +171,7 @@ class KGroupedTable(Generic[K, V]):
             draft.number()
         wanted = materialized.name if materialized is not None and materialized.name is not None else name
         store = draft.store_named("KTABLE-AGGREGATE-STATE-STORE-", wanted)
-        source = self._source(self._name or store, name)
+        source = self._source(self._name or aggregation.counted_as or store, aggregation.counted_as or name)
         node = draft.named(aggregation.prefix, name)
         key, value = aggregation.serdes(self._key, materialized)
         add_table_store(draft, materialized, store, key, value)

@@ -77,7 +77,7 @@ class _Windowed(Generic[K, V]):
         wanted = materialized.name if materialized is not None and materialized.name is not None else name
         store = draft.store_named(f"{prefix}STATE-STORE-", wanted)
         node = draft.named(prefix, name)
-        source = grouped._source(node if name is not None else store)
+        source = grouped._source(aggregation.counted_as or (node if name is not None else store))
         return add_windowed(
             draft, source, node, store, self._windows, aggregation, materialized, grouped._key, merger=merger,
             on_close=self._strategy.on_close, late=self._late, counted_as=aggregation.counted_as,

@@ -330,3 +330,37 @@ def test_a_sum_is_exact_whatever_was_there_before(values: list[float], data: st.
         state = fold.subtract(state, value)
 
     assert fold.finish(state) == math.fsum(values)
+
+
+def test_the_name_is_that_of_operator_store_channel_and_drops() -> None:
+    builder = StreamsBuilder()
+    grouped = builder.stream("in").group_by(identity_of_value, key=str)
+    grouped.apply(Count(), name="counts")
+    grouped.windowed_by(TimeWindows(5)).apply(Count(), name="windows")
+    rows = builder.table("in-rows", materialized=Materialized.key_value("rows"))
+    rows.group_by(lambda key, value: (value, value), key=str).apply(Count(), name="groups")
+    topology = builder.build()
+
+    assert list(topology.channels) == ["counts-repartition", "windows-repartition", "groups-repartition"]
+    assert set(topology.stores) == {"rows", "counts-parts", "counts", "windows-parts", "windows", "groups-parts", "groups"}
+    assert {"counts", "windows", "groups"} <= set(topology.nodes)
+    assert topology.unnamed_stateful == ()
+
+
+def identity_of_value(key: Any, value: str) -> str:
+    return value
+
+
+@pytest.mark.parametrize("kind", ["key_value", "window"])
+def test_caching_gives_the_last_result_of_each_key_at_a_commit(kind: str) -> None:
+    builder = StreamsBuilder()
+    grouped = builder.stream("in").group_by_key()
+    handle: Any = getattr(Materialized, kind)("sums", caching=True)
+    windowed = grouped.windowed_by(TimeWindows(100)) if kind == "window" else grouped
+    topology = out(builder, windowed.apply(Sum(identity), materialized=handle))
+    with TopologyTestDriver(topology, auto_commit=False) as driver:
+        for time, value in enumerate([1, 2, 4]):
+            driver.input_topic("in").send(value, key="k", timestamp=time)
+        driver.commit()
+
+        assert driver.output_topic("out").read_values() == [7]

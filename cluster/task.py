@@ -217,7 +217,7 @@ class PartitionTask:
             inputs = self._parts[f"sub-topology {sub.id}"]
             time = inputs.passed_time()
             if time is not None and self.give_out_held():
-                time = inputs.passed_time()  # unless that has brought records here
+                new, time = True, inputs.passed_time()  # none if that has brought records here
             if time is not None:
                 inputs.passed = time
                 self.time_passes(sub.id, time)

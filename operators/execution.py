@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from raystreams.operators.errors import ProcessingError
-from raystreams.operators.graph import ChannelSink, ChannelSource, Node, TopicSink, Topology
+from raystreams.operators.graph import ChannelSink, Node, TopicSink, Topology
 from raystreams.operators.options import DeadLetter, OnError
 from raystreams.operators.punctuation import Cancellable, Punctuations
 from raystreams.operators.record import Headers, Process
@@ -291,14 +291,14 @@ class Execution:
             if isinstance(operator, ChannelSink):
                 ended_channels.add(operator.channel)
         for channel in ended_channels:
-            if not any(self._open[n.name] for n in _writers(self.topology, channel)):
+            if not any(self._open[n.name] for n in self.topology.writers(channel)):
                 self.host.end_channel(channel)
 
     def held(self, channel: str, sub_topology: int) -> list[Callable[[], int | None]]:
         """The `holds` of all nodes above the sinks of a channel: no record on it overtakes what they hold back."""
         known = self._held.get((channel, sub_topology))
         if known is None:
-            writers = [node.name for node in _writers(self.topology, channel)]
+            writers = [node.name for node in self.topology.writers(channel)]
             own = [name for name in writers if self.topology.sub_topology_of[name] == sub_topology]
             known = self._held[channel, sub_topology] = self.held_above(own)
         return known
@@ -336,7 +336,10 @@ class Execution:
             for give_out in self.runtimes[name].at_commit:
                 give_out()
             if callbacks:
-                passed = timestamp - self._lag_above(name, ())
+                lag = self._lags.get(name)
+                if lag is None:
+                    lag = self._lags[name] = self.topology.lag_above(name, lambda above: self.runtimes[above].lag)
+                passed = timestamp - lag
                 for callback in callbacks:
                     callback(passed)
 
@@ -347,21 +350,6 @@ class Execution:
             for give_out in self.runtimes[name].at_commit:
                 given = give_out() or given
         return given
-
-    def _lag_above(self, name: str, below: tuple[str, ...]) -> int:
-        """The largest sum of lags on any path to a node, also over channels; one that leads around counts once."""
-        if name in below:
-            return 0
-        known = self._lags.get(name)
-        if known is None:
-            node = self.topology.nodes[name]
-            parents: Iterable[str] = node.parents
-            if isinstance(node.operator, ChannelSource):
-                parents = [writer.name for writer in _writers(self.topology, node.operator.channel)]
-            known = max((self._lag_above(parent, (*below, name)) + self.runtimes[parent].lag for parent in parents), default=0)
-            if not below:
-                self._lags[name] = known
-        return known
 
 
 def _nowhere(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
@@ -402,8 +390,3 @@ def _sources_above(topology: Topology, name: str) -> set[str]:
             found.add(node.name)
         waiting.extend(node.parents)
     return found
-
-
-def _writers(topology: Topology, channel: str) -> list[Node]:
-    return [n for n in topology.nodes.values() if isinstance(n.operator, ChannelSink) and n.operator.channel == channel]
-

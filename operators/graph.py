@@ -204,6 +204,20 @@ class Topology:
         """Nodes that write external topics."""
         return tuple(node for node in self.nodes.values() if isinstance(node.operator, TopicSink))
 
+    def writers(self, channel: str) -> list[Node]:
+        """The nodes that send on a channel."""
+        return [n for n in self.nodes.values() if isinstance(n.operator, ChannelSink) and n.operator.channel == channel]
+
+    def lag_above(self, name: str, lags: Callable[[str], int], below: tuple[str, ...] = ()) -> int:
+        """The largest sum of `lags(node)` on any path to a node, also over channels; one that leads around counts once."""
+        if name in below:
+            return 0
+        node = self.nodes[name]
+        parents = list(node.parents)
+        if isinstance(node.operator, ChannelSource):
+            parents = [writer.name for writer in self.writers(node.operator.channel)]
+        return max((self.lag_above(parent, lags, (*below, name)) + lags(parent) for parent in parents), default=0)
+
     def relies_on_key(self, source: str) -> bool:
         """Whether the records of this source must be on the task of their key: a table, or state below it."""
         operator = self.nodes[source].operator

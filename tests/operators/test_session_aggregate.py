@@ -113,3 +113,19 @@ def test_a_crash_between_the_tombstones_and_the_merged_session_leaves_neither_ha
 
             assert sent(driver, "") == B37_OUTPUTS.replace("]", ")")
             assert kept(driver) == "k[0,40]=5"
+
+
+def test_the_old_value_of_a_session_is_what_was_stored_whatever_the_functions_do_with_what_they_get() -> None:
+    def appended(key: str, value: str, values: list[str]) -> list[str]:
+        values.append(value)
+        return values
+
+    def either(key: str, a: list[str], b: list[str]) -> list[str]:
+        return b if not a else a + b  # the stored session itself, which the aggregator then changes
+
+    def shape(builder: StreamsBuilder) -> Any:
+        lists = grouped(builder).windowed_by(SessionWindows(10, grace=100)).aggregate(list, appended, either)
+        return lists.group_by(lambda key, values: ("all", len(values))).reduce(lambda a, b: a + b, lambda a, b: a - b)
+
+    with TopologyTestDriver(topology(shape)) as driver:
+        assert sent(driver, "k:a@0 k:b@5 k:c@3") == "all=1@0 all=0@0 all=2@5 all=0@5 all=3@5"

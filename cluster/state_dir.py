@@ -17,6 +17,7 @@ from typing import Any
 
 from raystreams.cluster.errors import NotAvailableError
 from raystreams.stores.database import DatabaseSettings, TaskDatabase
+from raystreams.stores.errors import CorruptedStoreError, StoreMismatchError
 
 
 def partition_path(state_dir: Path, partition: int) -> Path:
@@ -59,9 +60,20 @@ def stopped(state_dir: Path | None, job: str, partitions: int) -> Iterator[list[
 
 
 def forget(state_dir: Path, job: str, partitions: int) -> int:
-    """Delete the state and positions of a stopped job; return how many partitions it had. Other files there are left alone."""
-    with stopped(state_dir, job, partitions) as databases:
-        count = len(databases)
-    for number in range(count):
-        shutil.rmtree(partition_path(state_dir, number))
-    return count
+    """Delete the state and positions of a stopped job; return how many partitions it had. Other files there are left alone.
+
+    Also what no run would take: a damaged state, or one of another number of partitions. Never that of another job.
+    """
+    folders = sorted(path for path in state_dir.glob("[0-9]" * 5) if path.is_dir())
+    with ExitStack() as stack:
+        for folder in folders:
+            try:
+                stack.enter_context(open_partition(state_dir, job, int(folder.name), partitions))
+            except CorruptedStoreError:
+                continue
+            except StoreMismatchError as error:
+                if error.what != "partitions":
+                    raise
+    for folder in folders:
+        shutil.rmtree(folder)
+    return len(folders)

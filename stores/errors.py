@@ -57,8 +57,8 @@ class CorruptedStoreError(StoreError):
 
     def __str__(self) -> str:
         return (
-            f"the state in {self.path} is damaged: {self.detail}. Restore the job from a standby or a snapshot, "
-            f"or delete this folder to build the state again from the sources"
+            f"the state in {self.path} is damaged: {self.detail}. Restore all folders of the job from one copy, "
+            f"or forget its state and build it again from the sources: `raystreams reset`"
         )
 
 
@@ -82,6 +82,6 @@ class StateLockedError(StoreError):
 
     def __str__(self) -> str:
         return (
-            f"the state in {self.path} is in use by another process. Stop the job that runs on it "
-            f"(`raystreams list`), or give this one another state_dir"
+            f"the state in {self.path} is in use by another process. Stop the job that runs on it, "
+            f"or give this one another state_dir"
         )

@@ -44,6 +44,9 @@ class LevelDBEngine:
         self._broken: str | None = None
         self._below: dict[bytes, Any] = {}
         path.mkdir(parents=True, exist_ok=True)
+        if not (path / "CURRENT").exists() and _has_rows(path):
+            # LevelDB would take it for a new database, and delete its files.
+            raise CorruptedStoreError(self._path, "the file CURRENT is gone")
         try:
             self._db = plyvel.DB(
                 self._path,
@@ -155,10 +158,18 @@ def _text(error: Exception) -> str:
     return text.decode(errors="replace") if isinstance(text, bytes) else str(text)
 
 
+def _has_rows(path: Path) -> bool:
+    return any(path.glob("*.ldb")) or any(log.stat().st_size for log in path.glob("*.log"))
+
+
+_DAMAGE = ("No such file", ".ldb: Invalid argument")
+"""A file that is missing, and a table that is shorter than what LevelDB wrote."""
+
+
 def _translated(error: Exception, path: str) -> StoreError:
     """Return our error for one of plyvel's, which tell kinds apart by their text only."""
     text = _text(error)
-    if isinstance(error, plyvel.CorruptionError) or "orruption" in text or "No such file" in text:
+    if isinstance(error, plyvel.CorruptionError) or "orruption" in text or any(sign in text for sign in _DAMAGE):
         return CorruptedStoreError(path, text)
     if "lock" in text and ("held" in text or "temporarily unavailable" in text):
         return StateLockedError(path)

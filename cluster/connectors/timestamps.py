@@ -20,7 +20,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 import msgspec
 from raystreams.cluster.suggest import did_you_mean
-from raystreams.stores.values import to_milliseconds
+from raystreams.stores.values import MAX_TIME, MIN_TIME, to_milliseconds
 
 Unit = Literal["s", "ms", "us", "ns"]
 
@@ -58,7 +58,7 @@ class TimeColumn:
     def milliseconds(self, values: Sequence[Any]) -> list[int]:
         """Return the timestamps of a batch; a RowError if any of them is none."""
         kinds = set(map(type, values))
-        if kinds == {int} and self._is_milliseconds:
+        if kinds == {int} and self._is_milliseconds and MIN_TIME <= min(values) and max(values) <= MAX_TIME:
             return list(values)
         if kinds == {str}:
             parsed = {text: self._text(text) for text in dict.fromkeys(values)}

@@ -425,6 +425,20 @@ def test_reset_asks_and_forgets_the_state(cli: Cli, tmp_path: Path) -> None:
     assert "shop finished" in cli.out("run", "job.toml")
 
 
+def test_reset_also_forgets_what_no_run_takes(cli: Cli, tmp_path: Path) -> None:
+    write_job(tmp_path, STATEFUL)
+    cli.out("run", "job.toml")
+    damage(tmp_path / "state" / "00000")
+    assert cli.out("reset", "job.toml", "-y") == "forgot the state of shop: 2 partitions\n"
+
+    cli.out("run", "job.toml")
+    write_job(tmp_path, STATEFUL.replace('name = "shop"', 'name = "other"'))
+    assert "was written with job 'shop'" in cli.error("reset", "job.toml", "-y")
+    write_job(tmp_path, STATEFUL.replace("partitions = 2", "partitions = 1"))
+    assert cli.out("reset", "job.toml", "-y") == "forgot the state of shop: 2 partitions\n"
+    assert not (tmp_path / "state" / "00001").exists()
+
+
 def test_check_says_what_becomes_of_each_store(cli: Cli, tmp_path: Path) -> None:
     write_job(tmp_path, STATEFUL)
     assert cli.out("check", "job.toml") == "shop: it has no state yet: everything is new\n  new      items\n"

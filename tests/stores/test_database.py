@@ -280,7 +280,7 @@ def test_a_flipped_bit_is_found_and_named(pattern: str, compacted: bool, tmp_pat
     largest = max(tmp_path.glob(pattern), key=lambda path: path.stat().st_size)
     flip(largest, 0.3)
 
-    with pytest.raises(CorruptedStoreError, match=f"(?s){tmp_path}.*standby or a snapshot"):
+    with pytest.raises(CorruptedStoreError, match=f"(?s){tmp_path}.*raystreams reset"):
         read_everything(tmp_path)
 
 
@@ -291,6 +291,26 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(CorruptedStoreError):
         TaskDatabase.open(tmp_path, IDENTITY)
+
+
+@pytest.mark.parametrize("compacted", [True, False])
+def test_a_lost_current_is_damage_and_no_new_database(compacted: bool, tmp_path: Path) -> None:
+    filled(tmp_path, compacted=compacted)
+    (tmp_path / "CURRENT").unlink()
+    files = sorted(tmp_path.iterdir())
+
+    with pytest.raises(CorruptedStoreError, match="CURRENT is gone"):
+        TaskDatabase.open(tmp_path, IDENTITY)
+    assert sorted(tmp_path.iterdir()) == files
+
+
+def test_a_table_cut_short_is_damage(tmp_path: Path) -> None:
+    filled(tmp_path, compacted=True)
+    for table in tmp_path.glob("*.ldb"):
+        table.write_bytes(table.read_bytes()[:-7])
+
+    with pytest.raises(CorruptedStoreError, match="raystreams reset"):
+        read_everything(tmp_path)
 
 
 def test_a_commit_on_a_full_disk_stores_nothing_and_says_so(tmp_path: Path) -> None:

@@ -97,6 +97,11 @@ def test_what_is_no_timestamp_is_named(value: Any, reason: str) -> None:
         milliseconds(value, unit="s")
 
 
+def test_milliseconds_beyond_64_bits_are_no_timestamp() -> None:
+    with pytest.raises(RowError, match="no time in 64 bits"):
+        milliseconds(10**30)
+
+
 def test_an_unknown_zone_or_unit_is_refused_with_the_right_one() -> None:
     with pytest.raises(ValueError, match="no time zone 'Europe/Berlni'; did you mean 'Europe/Berlin'"):
         TimeColumn("at", "ms", "Europe/Berlni", None)

@@ -21,15 +21,16 @@ class Outbox:
     def __init__(self, database: TaskDatabase) -> None:
         self._sent = Rows(database, "_outbox")
         self._waiting = Rows(database, "_self")
+        self._runs: dict[tuple[str, int], list[Run]] = {}
+        self._rows: dict[str, list[tuple[int, bytes]]] = {}
+        for (channel, peer, first), data in self._sent.scan():
+            self._runs.setdefault((channel, peer), []).append(Run(channel, first, *msgpack.unpackb(data)))
+        for (channel, first), data in self._waiting.scan():
+            self._rows.setdefault(channel, []).append((first, data))
 
     def runs(self, channel: str, peer: int) -> list[Run]:
-        """The runs of an edge that were committed and not acknowledged, oldest first."""
-        found = []
-        for name, data in self._sent.scan():
-            if name[:2] == (channel, peer):
-                count, order, records = msgpack.unpackb(data)
-                found.append(Run(channel, name[2], count, order, records))
-        return found
+        """The runs of an edge that were committed and not acknowledged when this was opened, oldest first."""
+        return self._runs.pop((channel, peer), [])
 
     def keep(self, peer: int, runs: list[Run]) -> None:
         """Write new runs."""
@@ -42,8 +43,8 @@ class Outbox:
             self._sent.delete(run.channel, peer, run.first)
 
     def waiting(self, channel: str) -> list[tuple[int, bytes]]:
-        """The rows of a self-edge: (first number, encoded records)."""
-        return [(name[1], data) for name, data in self._waiting.scan() if name[0] == channel]
+        """The rows of a self-edge when this was opened: (first number, encoded records)."""
+        return self._rows.pop(channel, [])
 
     def keep_waiting(self, channel: str, done: list[tuple[int, int]], row: tuple[int, bytes] | None) -> None:
         """Write a self-edge's new row, and delete those that are done."""

@@ -117,12 +117,15 @@ def test_the_outbox_gives_back_what_was_committed() -> None:
     outbox, sender = Outbox(database), outgoing("a", "b")
     runs = sender.draw()
     outbox.keep(1, runs)
-    again = outgoing(runs=outbox.runs("c", 1))
+    database.commit()
+    opened = Outbox(database)
+    kept = opened.runs("c", 1)
+    again = outgoing(runs=kept)
 
-    assert outbox.runs("c", 1) == runs and outbox.runs("c", 2) == [] and outbox.runs("d", 1) == []
+    assert kept == runs and opened.runs("c", 2) == [] and opened.runs("d", 1) == []
     assert (again.unacknowledged, again.acknowledged) == (2, 1)
-    outbox.forget(1, runs)
-    assert outbox.runs("c", 1) == []
+    opened.forget(1, runs)
+    assert Outbox(database).runs("c", 1) == []
 
 
 def test_who_has_lost_commits_is_named() -> None:

@@ -73,9 +73,11 @@ def _fail(text: str) -> NoReturn:
 def _message(error: RaystreamsError) -> str:
     """An error's text; of a user's function also the line that raised."""
     if isinstance(error, ProcessingError) and isinstance(error.__cause__, Exception):
-        from raystreams.cluster.user_code import place_of
+        from raystreams.cluster.user_code import UNKNOWN, place_of
 
-        return f"{error}\n  at {place_of(error.__cause__, None)}"
+        place = place_of(error.__cause__, None)
+        if place != UNKNOWN:
+            return f"{error}\n  at {place}"
     return str(error)
 
 

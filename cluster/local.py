@@ -24,7 +24,7 @@ from raystreams.cluster.interrupts import stopped_by_signals
 from raystreams.cluster.outputs import WrittenBatch
 from raystreams.cluster.progress import Progress, SourceProgress, Summary
 from raystreams.cluster.sink_writers import SinkWriters, wait_or_stop
-from raystreams.cluster.split_reader import Ended, Failed, SplitReader
+from raystreams.cluster.split_reader import Ended, Failed, SplitReader, failure_of
 from raystreams.cluster.state_check import check_topology, mark_finished, was_finished
 from raystreams.cluster.state_dir import open_partition, task_identity
 from raystreams.cluster.task import PartitionTask
@@ -241,7 +241,7 @@ class LocalRunner:
                     break
                 took = True
                 if isinstance(item, Failed):
-                    raise item.error
+                    raise failure_of(item.error, run.split.topic, run.split.name)
                 if isinstance(item, Ended):
                     run.ended = True
                     run.channel.end()

@@ -12,10 +12,12 @@ from typing import Any
 
 from raystreams.cluster.bindings import AnySink
 from raystreams.cluster.connectors.base import SinkBatch
-from raystreams.cluster.errors import RetryLater
+from raystreams.cluster.errors import RetryLater, SinkError
 from raystreams.cluster.outputs import WrittenBatch
 from raystreams.cluster.task import PartitionTask
+from raystreams.cluster.user_code import describe, place_of
 from raystreams.operators.graph import TopicSink, Topology
+from raystreams.stores.errors import RaystreamsError
 
 
 class SinkWriters:
@@ -57,6 +59,13 @@ class SinkWriters:
                 except RetryLater as later:
                     if self._stopping(later.seconds):
                         return False
+                except (RaystreamsError, OSError):
+                    raise
+                except Exception as error:
+                    raise SinkError(
+                        f"the sink of {batch.topic!r} failed in partition {self._task.partition} on the batch {batch.id}: "
+                        f"{place_of(error, None)}: {describe(error)}. What is committed is safe, and is written by the next run"
+                    ) from error
             self._task.outputs.was_written(batch.topic, number, len(sinks), batch.sequence, position)
         if not sinks:
             self._task.outputs.forget(batch.topic, batch.sequence)

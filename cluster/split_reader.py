@@ -1,7 +1,7 @@
 """One thread per split: it runs the source's generator, which may block, and hands over what it yields.
 
 The queue between is short, so a source is never far ahead of what is processed. Everything that a source does wrong comes
-out on the runner's side, as the exception that it raised.
+out on the runner's side, under its topic's name.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from typing import Any
 
 from raystreams.cluster.bindings import AnySource
 from raystreams.cluster.connectors.base import Wait
+from raystreams.cluster.errors import SourceError
+from raystreams.cluster.user_code import describe, place_of
+from raystreams.stores.errors import RaystreamsError
 
 AHEAD = 8
 """Batches that a source may be ahead."""
@@ -27,6 +30,15 @@ class Failed:
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
+
+
+def failure_of(error: BaseException, topic: str, split: str) -> BaseException:
+    """Return what is told of an error: one of a source's own code under the source's name, ours and the system's as they are."""
+    if isinstance(error, (RaystreamsError, OSError)) or not isinstance(error, Exception):
+        return error
+    told = SourceError(f"the source of {topic!r} failed in the split {split!r}: {place_of(error, None)}: {describe(error)}")
+    told.__cause__ = error
+    return told
 
 
 class SplitReader:

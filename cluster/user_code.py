@@ -18,6 +18,10 @@ from raystreams.cluster.errors import ConfigError
 from raystreams.cluster.suggest import did_you_mean
 
 
+UNKNOWN = "?"
+"""The place of an error that came through no line of the user's."""
+
+
 def load(reference: str, folder: Path) -> Any:
     """Return what `file.py:name` or `module:name` means; a ConfigError says what isn't there, or where its file fails."""
     where, separator, name = reference.partition(":")
@@ -98,7 +102,7 @@ def place_of(error: Exception, path: Path | None) -> str:
     inside = [frame for frame in frames if path is not None and frame.filename == str(path)]
     for frame in reversed(inside or outside):
         return f"{frame.filename}:{frame.lineno}"
-    return str(path) if path is not None else "?"
+    return str(path) if path is not None else UNKNOWN
 
 
 def _our_folders() -> list[str]:

@@ -58,7 +58,7 @@ class TimeColumn:
     def milliseconds(self, values: Sequence[Any]) -> list[int]:
         """Return the timestamps of a batch; a RowError if any of them is none."""
         kinds = set(map(type, values))
-        if kinds == {int} and self._is_milliseconds and MIN_TIME <= min(values) and max(values) <= MAX_TIME:
+        if kinds == {int} and self._is_milliseconds and min(values) >= MIN_TIME and max(values) <= MAX_TIME:
             return list(values)
         if kinds == {str}:
             parsed = {text: self._text(text) for text in dict.fromkeys(values)}

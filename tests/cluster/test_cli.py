@@ -36,6 +36,24 @@ def build():
     return builder.build()
 """
 
+BROKEN = """
+class Broken:
+    def splits(self):
+        return ["all"]
+    def read(self, split, position):
+        yield [1 / 0]
+
+class Full:
+    def open(self, partition, position):
+        return self
+
+    def write(self, batch):
+        raise KeyError("room")
+
+    def close(self):
+        pass
+"""
+
 STORES_JOB = """
 [job]
 name = "stores"
@@ -407,6 +425,29 @@ def test_a_job_that_has_not_run_has_no_state_to_ask(cli: Cli, tmp_path: Path) ->
     assert cli.error("query", "job.toml", "items", "tea") == (
         "the job 'shop' keeps its state in memory; give it a state_dir to ask it afterwards"
     )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "text"),
+    [
+        (
+            '[sources.orders]\nconnector = "csv"\npath = "data/orders.csv"\nkey = "id"\ntimestamp = "at"',
+            '[sources.orders]\nconnector = "mine.py:Broken"',
+            r"the source of 'orders' failed in the split 'all': \S*mine.py:6: ZeroDivisionError: division by zero",
+        ),
+        (
+            '[sinks.out]\nconnector = "jsonl"\npath = "out"',
+            '[sinks.out]\nconnector = "mine.py:Full"',
+            r"the sink of 'out' failed in partition 0 on the batch \S+: \S*mine.py:13: KeyError: 'room'. What is committed is safe",
+        ),
+    ],
+)
+def test_a_source_or_sink_of_the_users_that_raises_is_named_with_its_line(
+    old: str, new: str, text: str, cli: Cli, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.py").write_text(BROKEN)
+    write_job(tmp_path, replaced((old, new)))
+    assert re.match(text, cli.error("run", "job.toml"))
 
 
 # ---- reset, check

@@ -17,7 +17,6 @@ from typing import Any
 from raystreams.cluster.errors import ConfigError
 from raystreams.cluster.suggest import did_you_mean
 
-
 UNKNOWN = "?"
 """The place of an error that came through no line of the user's."""
 

@@ -438,7 +438,7 @@ def test_a_job_that_has_not_run_has_no_state_to_ask(cli: Cli, tmp_path: Path) ->
         (
             '[sinks.out]\nconnector = "jsonl"\npath = "out"',
             '[sinks.out]\nconnector = "mine.py:Full"',
-            r"the sink of 'out' failed in partition 0 on the batch \S+: \S*mine.py:13: KeyError: 'room'. What is committed is safe",
+            r"the sink of 'out' failed in partition 0 on the batch \S+: \S*mine.py:13: KeyError: 'room'. What is committed",
         ),
     ],
 )

@@ -70,7 +70,8 @@ class ChannelSends:
         self._task, self._name, self._channel = task, edge, channel.name
         self._partition_of = router(channel.key, task.partitions, task.partition, channel.partitioner)
         self._only = task.partitions == 1 and channel.partitioner is None
-        self._held: list[Callable[[], int | None]] | None = None
+        self._held: list[Callable[[], int | None]] = []
+        self._inputs: Inputs | None = None
         self.send = self._send_to_self if self._only else self._send
         if task.settings.tap:
             self.send_to = self._tapped(self.send_to)  # type: ignore[method-assign]
@@ -88,9 +89,11 @@ class ChannelSends:
 
     def order(self) -> int:
         """The order at which a record leaves now: that of the input, or of the oldest one that is held back on its way."""
-        current = self._task.host.order
-        if self._held is None:  # not known while operators start
+        inputs = self._inputs
+        if inputs is None:  # not known while operators start
+            inputs = self._inputs = self._task.host.writers[self._name].inputs
             self._held = self._task.host.held(self._name)
+        current = inputs.current
         for held in self._held:
             order = held()
             if order is not None and order < current:

@@ -49,7 +49,7 @@ def outputs(splits: list[SplitInput], partitions: int, random: Random | None, cr
     return {place: records for place, records in run.run().outputs.items() if records}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(inputs(), st.integers(1, 3), st.integers(0, 2**32), st.sampled_from([1, 3, 64]))
 def test_batches_speed_and_commits_do_not_change_the_order(
     splits: list[SplitInput], partitions: int, seed: int, edge_records: int
@@ -59,7 +59,7 @@ def test_batches_speed_and_commits_do_not_change_the_order(
     assert outputs(splits, partitions, Random(seed), 0, edge_records) == expected
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(inputs(), st.integers(1, 3), st.integers(0, 2**32))
 def test_crashes_do_not_change_the_order(splits: list[SplitInput], partitions: int, seed: int) -> None:
     expected = outputs(splits, partitions, None, 0)

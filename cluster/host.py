@@ -14,6 +14,7 @@ from raystreams.cluster.wiring import edges_of
 from raystreams.operators.graph import Channel as ChannelDescription
 from raystreams.operators.graph import TopicSink
 from raystreams.operators.record import Headers, Process
+from raystreams.stores.errors import SerdeError
 from raystreams.stores.plain import decode_plain, encode_plain
 
 if TYPE_CHECKING:
@@ -202,6 +203,15 @@ class TaskHost:
     def begin(self, channel: Channel) -> None:
         """Records of a channel are processed from now on."""
         self.context.channel = channel
+
+    def at_its_record(self, error: SerdeError | TypeError) -> SerdeError | TypeError:
+        """Say at which record a key or value couldn't be encoded, or was of another type than declared."""
+        channel = self.context.channel
+        where = ""
+        if channel is not None:
+            topic = channel.topic or channel.name
+            where = f" (at the record of {topic!r}, partition {self.partition}, position {channel.position!r})"
+        return SerdeError(f"{error}{where}") if isinstance(error, SerdeError) else TypeError(f"{error}{where}")
 
     def between_records(self) -> None:
         """No record is being processed."""

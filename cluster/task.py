@@ -28,6 +28,7 @@ from raystreams.operators.execution import Execution
 from raystreams.operators.graph import Topology
 from raystreams.operators.record import Headers, Process
 from raystreams.stores.database import TaskDatabase
+from raystreams.stores.errors import SerdeError
 from raystreams.stores.values import NO_HEADERS
 
 CHUNK = 1024
@@ -118,7 +119,10 @@ class PartitionTask:
                 sub = number - (len(self.inputs) - len(self.topology.sub_topologies))
                 punctuate = partial(host.punctuate, sub)
             before = inputs.events
-            done += inputs.run(min(CHUNK, budget - done), host.begin, punctuate, only_feedback=only_feedback)
+            try:
+                done += inputs.run(min(CHUNK, budget - done), host.begin, punctuate, only_feedback=only_feedback)
+            except (SerdeError, TypeError) as error:
+                raise host.at_its_record(error) from error
             rested = rested + 1 if inputs.events == before else 0
         return done
 

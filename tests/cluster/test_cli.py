@@ -427,6 +427,16 @@ def test_a_job_that_has_not_run_has_no_state_to_ask(cli: Cli, tmp_path: Path) ->
     )
 
 
+def test_a_key_of_another_type_is_told_with_its_record(cli: Cli, tmp_path: Path) -> None:
+    write_job(tmp_path, replaced(('name = "shop"', 'name = "shop"\npartitions = 2')))
+    shop = tmp_path / "shop.py"
+    key = "builder.stream(ORDERS).select_key(lambda id, order: id, key=str).group_by_key().count().to_stream()"
+    shop.write_text(shop.read_text().replace("builder.stream(ORDERS)", key).replace("order.id", "1").replace("order.item", "2"))
+
+    text = cli.error("run", "job.toml")
+    assert "the key 1 is a int, and str is declared (at the record of 'orders', partition 0, position [" in text
+
+
 @pytest.mark.parametrize(
     ("old", "new", "text"),
     [

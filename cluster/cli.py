@@ -198,6 +198,8 @@ def query(
         raise click.UsageError("give a KEY, or --range FIRST LAST, or --all")
     if key is None and (as_of is not None or history):
         raise click.UsageError("--as-of and --history want a KEY")
+    if as_of is not None and history:
+        raise click.UsageError("give --as-of or --history: one row as it was, or all versions of it")
     described = _load(job, params)
     builder_of(described.topology, store)
     question = Question(key=key, range=bounds, all=everything, as_of=_time(as_of), history=history, reverse=reverse)

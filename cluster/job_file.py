@@ -143,7 +143,7 @@ def _topology(tables: Tables, params: Mapping[str, Any], arguments: Mapping[str,
         raise table.error(f"{setting.value} needs {', '.join(missing)}; write them here or give -P {missing[0]}=...")
     try:
         topology = build(**given)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         text = str(error) if isinstance(error, RaystreamsError) else user_code.describe(error)
         raise job.error(f"{setting.value} failed: {user_code.place_of(error, _file_of(build))}: {text}", "topology") from error
     if not isinstance(topology, Topology):

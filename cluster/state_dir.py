@@ -56,6 +56,12 @@ def stopped(state_dir: Path | None, job: str, partitions: int) -> Iterator[list[
     if not has_state(state_dir):
         raise NotAvailableError(f"the job {job!r} has no state in {state_dir}: it has not run yet")
     with ExitStack() as stack:
+        # The first folder tells whose state it is; only then is one that isn't there a folder that is lost.
+        open_partition(state_dir, job, 0, partitions).close()
+        lost = [path.name for path in (partition_path(state_dir, n) for n in range(partitions)) if not path.is_dir()]
+        if lost:
+            text = f"the state in {state_dir} lacks {', '.join(lost)}: the job was stopped before it made them, or they are lost"
+            raise NotAvailableError(f"{text}. Run it again, or restore all folders from one copy")
         yield [stack.enter_context(open_partition(state_dir, job, number, partitions)) for number in range(partitions)]
 
 

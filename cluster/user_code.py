@@ -57,7 +57,7 @@ def _load_file(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except BaseException as error:
         del sys.modules[name]
-        if isinstance(error, Exception):
+        if isinstance(error, (Exception, SystemExit)):
             raise ConfigError(f"{place_of(error, path)}: {describe(error)}") from error
         raise
     return module
@@ -71,7 +71,7 @@ def _load_module(name: str, folder: Path) -> ModuleType:
         if error.name is not None and f"{name}.".startswith(f"{error.name}."):
             raise ConfigError(f"there is no module {name!r}, neither installed nor in {folder}") from error
         raise ConfigError(f"{place_of(error, None)}: {describe(error)}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ConfigError(f"{place_of(error, None)}: {describe(error)}") from error
 
 
@@ -80,14 +80,14 @@ def _add_to_path(folder: Path) -> None:
         sys.path.insert(0, str(folder))
 
 
-def describe(error: Exception) -> str:
+def describe(error: BaseException) -> str:
     """Return an error in one line: its class and text."""
     if isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {error.msg}"
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
-def place_of(error: Exception, path: Path | None) -> str:
+def place_of(error: BaseException, path: Path | None) -> str:
     """Return `file:line` of the user's code that an error came through last: in `path`, or else outside of raystreams."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -487,6 +488,29 @@ def test_reset_also_forgets_what_no_run_takes(cli: Cli, tmp_path: Path) -> None:
     assert "was written with job 'shop'" in cli.error("reset", "job.toml", "-y")
     write_job(tmp_path, STATEFUL.replace("partitions = 2", "partitions = 1"))
     assert cli.out("reset", "job.toml", "-y") == "forgot the state of shop: 2 partitions\n"
+    assert not (tmp_path / "state" / "00001").exists()
+
+
+@pytest.mark.parametrize("code", ["import sys; sys.exit(3)", "def build():\n    raise SystemExit(3)"])
+def test_a_topology_that_exits_is_told(code: str, cli: Cli, tmp_path: Path) -> None:
+    write_job(tmp_path, JOB)
+    (tmp_path / "shop.py").write_text(code)
+    assert re.search(r"\[job\] topology: .*shop.py:[12]: SystemExit: 3", cli.error("run", "job.toml"))
+
+
+def test_one_row_as_it_was_or_all_of_its_versions(cli: Cli, tmp_path: Path) -> None:
+    write_job(tmp_path, STATEFUL)
+    done = CliRunner().invoke(main, ["query", "job.toml", "items", "tea", "--as-of", "1", "--history"])
+    assert done.exit_code == 2
+    assert "give --as-of or --history" in done.output
+
+
+def test_a_lost_folder_is_named_and_not_made_by_a_query(cli: Cli, tmp_path: Path) -> None:
+    write_job(tmp_path, STATEFUL)
+    cli.out("run", "job.toml")
+    shutil.rmtree(tmp_path / "state" / "00001")
+
+    assert cli.error("query", "job.toml", "items", "tea").startswith("the state in state lacks 00001: ")
     assert not (tmp_path / "state" / "00001").exists()
 
 

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, Literal, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
 from raystreams.cluster.bindings import AnySink, AnySource, bind, name_of
 from raystreams.cluster.connectors.collect import Collect
@@ -25,6 +25,9 @@ from raystreams.operators.options import Materialized, OnError, Topic, check_nam
 from raystreams.operators.record import Record
 from raystreams.stores.builders import StoreBuilder
 from typing_extensions import Self, TypeVar
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
 
 K = TypeVar("K", default=Any)
 V = TypeVar("V", default=Any)
@@ -156,6 +159,13 @@ class RunningJob:
         """How far it is, as of its last commit; None before the first."""
         self._raise()
         return self._progress
+
+    @property
+    def metrics(self) -> CollectorRegistry:
+        """What its tasks count, as Prometheus metrics (see `cluster/metrics.py`)."""
+        from raystreams.cluster.metrics import metrics_of
+
+        return metrics_of(lambda: self._runner.tasks)
 
     def store(self, store: str | Materialized[Any, Any] | StoreBuilder[Any]) -> Any:
         """A store of all partitions, to read what is committed. Raises NotAvailableError when the job does not run."""

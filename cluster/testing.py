@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from raystreams.cluster.bindings import dead_letter_topics, name_of, written_topics
 from raystreams.cluster.driver_topics import InputTopic, OutputTopic
@@ -32,6 +32,8 @@ from raystreams.stores.memory import MemoryEngine
 from raystreams.stores.values import Duration, Time, duration_milliseconds, to_milliseconds
 from typing_extensions import Self
 
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
 
 class TopologyTestDriver:
     """Runs a topology for tests; a context manager. `dropped` counts records left out by (operator, reason)."""
@@ -134,6 +136,13 @@ class TopologyTestDriver:
             for reason, count in task.dropped.items():
                 total[reason] = total.get(reason, 0) + count
         return total
+
+    @property
+    def metrics(self) -> CollectorRegistry:
+        """What all tasks count, as Prometheus metrics (see `cluster/metrics.py`)."""
+        from raystreams.cluster.metrics import metrics_of
+
+        return metrics_of(lambda: self._tasks)
 
     # ---- commits and crashes
 

@@ -29,7 +29,7 @@ def test_the_outcome_is_that_of_the_undisturbed_run(name: str, partitions: int) 
 def test_the_outcome_is_that_of_the_undisturbed_run_in_many_worlds(name: str) -> None:
     topology = topology_of(name)
 
-    for world in range(60):
+    for world in range(20):
         random = Random(f"{name} {world}")
         splits = random_splits(random, topics_of(topology), longest=20)
         check_splits(

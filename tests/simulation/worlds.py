@@ -22,6 +22,7 @@ from raystreams import (
     Processor,
     Record,
     SessionWindows,
+    SlidingWindows,
     Stores,
     StreamsBuilder,
     Suppressed,
@@ -85,6 +86,23 @@ def suppressed_then_grouped(b: StreamsBuilder) -> None:
 def sessions(b: StreamsBuilder) -> None:
     windows = b.stream("s").group_by(by_k).windowed_by(SessionWindows(4, grace=3))
     windows.aggregate(list, append, lambda key, a, c: [*a, *c]).to_stream().to("out")
+
+
+def sliding_windows(b: StreamsBuilder) -> None:
+    b.stream("s").group_by(by_k).windowed_by(SlidingWindows(5, grace=4), late_records_to="late").count().to_stream().to("out")
+
+
+def rolling(b: StreamsBuilder) -> None:
+    b.stream("s").group_by(by_k).rolling(6, grace=4).aggregate(list, append, lambda value, a: [value["n"], a]).to("out")
+
+
+def deduplicated(b: StreamsBuilder) -> None:
+    b.stream("s").select_key(by_k).deduplicate(lambda key, value: value["n"] % 4, within=5).to("out")
+
+
+def cogrouped(b: StreamsBuilder) -> None:
+    first, second = b.stream("s").group_by(by_k), b.stream("w").group_by_key()
+    first.cogroup(append).cogroup(second, append).aggregate(list).to_stream().to("out")
 
 
 def streams_joined(b: StreamsBuilder) -> None:
@@ -166,9 +184,10 @@ def processor(b: StreamsBuilder) -> None:
 WORLDS: dict[str, Build] = {
     build.__name__: build
     for build in (
-        rekeyed_joined_as_of, joined_with_grace, reordered_table, lists_by_key, windows_on_close, suppressed_then_grouped,
-        sessions, streams_joined, tables_joined, table_regrouped, global_table, foreign_key_join, stream_to_rows,
-        lookups_in_a_chain, two_writers, loop, dead_letters, processor,
+        rekeyed_joined_as_of, joined_with_grace, reordered_table, lists_by_key, windows_on_close,
+        suppressed_then_grouped, sessions, sliding_windows, rolling, deduplicated, cogrouped, streams_joined,
+        tables_joined, table_regrouped, global_table, foreign_key_join, stream_to_rows, lookups_in_a_chain, two_writers,
+        loop, dead_letters, processor,
     )
 }  # fmt: skip
 

@@ -20,6 +20,7 @@ CORE = {
     "msgpack",
     "msgspec",
     "plyvel",
+    "prometheus-client",
     "pyzmq",
     "ray",
     "rich",

@@ -1,4 +1,4 @@
-"""A store of all partitions as one to read: a key is asked for where it lives, ranges are merged in key order.
+"""A store of all partitions as one to read: a key is asked for where it lives, ranges are merged (`row_order.py`).
 
 Reads go to whatever `stores()` gives at that moment, so a handle stays good when tasks come back after a crash.
 """
@@ -9,19 +9,23 @@ from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
+from raystreams.cluster.row_order import is_reverse, row_order
 from raystreams.operators.graph import Topology
 from raystreams.operators.options import Materialized
 from raystreams.stores.builders import StoreBuilder
 from raystreams.stores.serdes import KeySerde, key_serde, partition_of
 from raystreams.stores.values import Windowed
 
-_BY_KEY = frozenset({"get", "fetch", "backward_fetch", "fetch_session", "find_sessions", "backward_find_sessions", "history"})
-_ROWS = frozenset(
+BY_KEY = frozenset({"get", "fetch", "backward_fetch", "fetch_session", "find_sessions", "backward_find_sessions", "history"})
+"""Methods whose first argument is a key, which lives in one partition."""
+
+ROWS = frozenset(
     {
         "range", "reverse_range", "all", "reverse_all", "prefix_scan", "fetch_range", "backward_fetch_range", "backward_all",
         "fetch_all", "backward_fetch_all", "find_sessions_range", "backward_find_sessions_range", "find_ended",
     }
 )  # fmt: skip
+"""Methods that give rows of all partitions."""
 
 
 def store_name(store: str | Materialized[Any, Any] | StoreBuilder[Any], topology: Topology) -> str:
@@ -71,9 +75,9 @@ class PartitionedStore:
         found = getattr(stores[0], name)
         if len(stores) == 1 or not callable(found):
             return found
-        if name in _BY_KEY:
+        if name in BY_KEY:
             return lambda key, *args, **kwargs: getattr(self._owner(key), name)(key, *args, **kwargs)
-        if name in _ROWS:
+        if name in ROWS:
             return lambda *args, **kwargs: self._merged(name, args, kwargs)
         if name == "approximate_num_entries":
             return lambda: sum(store.approximate_num_entries() for store in self._readable())
@@ -96,11 +100,13 @@ class PartitionedStore:
         for store in self._readable():
             with getattr(store, name)(*args, **kwargs) as found:
                 rows.extend(found)
-        rows.sort(key=self._place, reverse=name.startswith(("reverse", "backward")))
-        return MergedRows(rows)
+        place = row_order(self._builder.kind, self._builder.settings, name)
 
-    def _place(self, row: tuple[Any, Any]) -> Any:
-        key = row[0]
-        if self._by_window and isinstance(key, Windowed):
-            return self._key.encode(key.key), key.start, key.end
-        return self._key.encode(key)  # of a key-value store, also one that holds a windowed table
+        def place_of(row: tuple[Any, Any]) -> Any:
+            key = row[0]
+            if self._by_window and isinstance(key, Windowed):
+                return place(self._key.encode(key.key), key.start, key.end)
+            return place(self._key.encode(key), 0, 0)  # of a key-value store, also one that holds a windowed table
+
+        rows.sort(key=place_of, reverse=is_reverse(name))
+        return MergedRows(rows)

@@ -23,6 +23,15 @@ K = TypeVar("K", default=Any)
 V = TypeVar("V", default=Any)
 
 
+def history_bounds(key: Any, start: Time | None, end: Time | None) -> tuple[int, int]:
+    """Return the bounds of a history in milliseconds, None as open; ValueError if the start is after the end."""
+    first = MIN_TIME if start is None else to_milliseconds(start)
+    last = MAX_TIME if end is None else to_milliseconds(end)
+    if first > last:
+        raise ValueError(f"the history of {key!r} is asked for from {first} to {last}: the start is after the end")
+    return first, last
+
+
 class VersionedStore(Generic[K, V]):
     """Versions of values, by key and time."""
 
@@ -94,10 +103,7 @@ class VersionedStore(Generic[K, V]):
         Oldest first; newest first with `reverse`. Without bounds, over all that the retention keeps. A start after the end
         is a ValueError.
         """
-        first = MIN_TIME if start is None else to_milliseconds(start)
-        last = MAX_TIME if end is None else to_milliseconds(end)
-        if first > last:
-            raise ValueError(f"the history of {key!r} is asked for from {first} to {last}: the start is after the end")
+        first, last = history_bounds(key, start, end)
         versions = self._rows.history(self._encode_key(key), first, last, reverse=reverse)
         decode = self._decode
         records = (VersionedRecord(decode(v.data), v.timestamp, v.valid_to) for v in versions)  # type: ignore[arg-type]  # values only

@@ -180,10 +180,11 @@ def difference(stored: str, wanted: str) -> str | None:
     >>> difference(describe_type(int), describe_type(str))
     'was int, is str'
     """
-    return hints.difference(_parsed(stored), _parsed(wanted))
+    return hints.difference(parsed_description(stored), parsed_description(wanted))
 
 
-def _parsed(description: str) -> Any:
+def parsed_description(description: str) -> hints.Schema:
+    """Return the plain data that a description writes as text."""
     return json.loads(description) if description.startswith(("{", "[")) else description
 
 

@@ -53,7 +53,7 @@ def _pickler() -> type[pickle.Pickler]:
             for name in _SENTINELS:
                 if obj is getattr(dataclasses, name, None):
                     return name
-            reduced = super().reducer_override(obj)
+            reduced = super().reducer_override(obj)  # type: ignore[no-untyped-call, unused-ignore]
             if not isinstance(reduced, tuple) or len(reduced) != 6:
                 return reduced
             if isinstance(obj, types.FunctionType):

@@ -259,7 +259,7 @@ def _decode(data: bytes, as_type: type[Any]) -> Any:
 def _check_loaded(files: Mapping[str, Path]) -> None:
     for name, path in files.items():
         file = getattr(sys.modules.get(name), "__file__", None)
-        if file is not None and Path(file) != path and Path(file).read_bytes() != path.read_bytes():
+        if file is not None and Path(file).is_file() and Path(file).read_bytes() != path.read_bytes():
             raise ConfigError(
                 f"this process has loaded another module {name!r}, from {file}: a job's code and other code, or other "
                 f"versions of it, can't share a process. Rename the module"

@@ -55,6 +55,7 @@ class Pending:
         self._timeout, self._stale_ok = timeout, stale_ok
         self._deadline = time.monotonic() + timeout
         self._pause = _FIRST_PAUSE
+        self._why = "there was no answer"
         self._attempt = random.randrange(1 << 16) if partition is None else 0
         self._send()
 
@@ -73,7 +74,9 @@ class Pending:
         """Wait for the response in an event loop."""
         while True:
             try:
-                return await asyncio.wait_for(asyncio.wrap_future(self._future), self._patience)
+                if not self._future.done():  # else also where no time is left
+                    await asyncio.wait_for(asyncio.wrap_future(self._future), self._patience)
+                return self._future.result(0)
             except (asyncio.TimeoutError, NotAvailableError) as error:
                 pause = self._after(error)
             await asyncio.sleep(pause)
@@ -101,11 +104,11 @@ class Pending:
         """Return how long to pause after an error; raise if that doesn't help."""
         if isinstance(error, NotAvailableError) and not error.retry:
             raise error
+        self._why = str(error) or self._why
         left = self._deadline - time.monotonic()
         if left <= 0:
-            why = str(error) or "there was no answer"
             what = f"the store {self.request.store!r} of the job {self._directory.job!r}"
-            raise NotAvailableError(f"{what} could not be read within {self._timeout:g} s: {why}", True) from error
+            raise NotAvailableError(f"{what} could not be read within {self._timeout:g} s: {self._why}", True) from error
         self._attempt += 1
         pause, self._pause = self._pause, min(2 * self._pause, _LONGEST_PAUSE)
         return min(pause, left)

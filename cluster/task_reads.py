@@ -256,7 +256,7 @@ class TaskReads:
         if found is None:
             known = {name: b for name, b in self._topology.stores.items() if b.kind in READERS}
             if name not in known:
-                raise ValueError(f"the job has no store {name!r} to ask{did_you_mean(name, known)}")
+                raise ValueError(f"the job has no store {name!r}{did_you_mean(name, known)}")
             found = self._builders[name] = replace(known[name], key=_KEYS, value=_VALUES)
         return found
 

@@ -69,7 +69,7 @@ for name in ("sessions", "ending"):
         (name, "fetch", ("key4",), {}),
         (name, "backward_fetch", ("key4",), {}),
         (name, "fetch_session", ("key4", 1000, 1000), {}),
-        (name, "fetch_session", ("key0", 1000, 1000), {}),
+        (name, "fetch_session", ("key7", 1013, 1014), {}),
         (name, "find_sessions", ("key4", 1100, 1300), {}),
         (name, "backward_find_sessions", ("key4", 1100, 1300), {}),
         (name, "fetch_range", ("key2", "key6"), {}),

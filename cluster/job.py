@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 from raystreams.cluster.bindings import AnySink, AnySource, bind, name_of
 from raystreams.cluster.connectors.collect import Collect
 from raystreams.cluster.errors import ConfigError, NotAvailableError
-from raystreams.cluster.local import LocalRunner, RunSettings
+from raystreams.cluster.local import LocalRunner
 from raystreams.cluster.outputs import WrittenBatch
 from raystreams.cluster.partitioned_store import PartitionedStore, store_name
 from raystreams.cluster.progress import Progress, Summary
+from raystreams.cluster.task_shell import RunSettings
 from raystreams.operators.graph import Topology
 from raystreams.operators.options import Materialized, OnError, Topic, check_name, check_on_error
 from raystreams.operators.record import Record

@@ -6,7 +6,7 @@ so that a percentage is of the whole source.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 
@@ -22,6 +22,28 @@ class SourceProgress:
     bytes_total: int | None = None
     """None: the size isn't known, or the source never ends."""
     ended: bool = False
+
+
+def merged(topics: Iterable[str], of_tasks: Iterable[Sequence[SourceProgress]]) -> list[SourceProgress]:
+    """How far each source is, from how far each task is with its splits; a topic that none reads any more has ended."""
+    by_topic: dict[str, list[SourceProgress]] = {topic: [] for topic in topics}
+    for sources in of_tasks:
+        for source in sources:
+            by_topic.setdefault(source.topic, []).append(source)
+    return [_merged(topic, parts) for topic, parts in by_topic.items()]
+
+
+def _merged(topic: str, parts: Sequence[SourceProgress]) -> SourceProgress:
+    sized = [part for part in parts if part.bytes_total is not None]
+    known = bool(parts) and len(sized) == len(parts)
+    return SourceProgress(
+        topic=topic,
+        records=sum(part.records for part in parts),
+        event_time=max((part.event_time for part in parts if part.event_time is not None), default=None),
+        bytes_read=sum(part.bytes_read or 0 for part in parts) if known else None,
+        bytes_total=sum(part.bytes_total or 0 for part in sized) if known else None,
+        ended=all(part.ended for part in parts),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

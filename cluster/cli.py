@@ -20,7 +20,6 @@ from typing import Any, NoReturn, TypeVar
 
 import click
 from raystreams.cluster.job_file import JobDescription, load_job_file
-from raystreams.operators.errors import ProcessingError
 from raystreams.stores.errors import RaystreamsError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -44,7 +43,9 @@ def _reporting(command: F) -> F:
         try:
             return command(*args, **kwargs)
         except RaystreamsError as error:
-            _fail(_message(error))
+            from raystreams.cluster.user_code import message_of
+
+            _fail(message_of(error))
         except BrokenPipeError:
             raise  # whoever reads has enough, as `head`: click ends quietly
         except OSError as error:
@@ -68,17 +69,6 @@ def _reporting(command: F) -> F:
 def _fail(text: str) -> NoReturn:
     click.echo(f"error: {text}", err=True)
     sys.exit(1)
-
-
-def _message(error: RaystreamsError) -> str:
-    """An error's text; of a user's function also the line that raised."""
-    if isinstance(error, ProcessingError) and isinstance(error.__cause__, Exception):
-        from raystreams.cluster.user_code import UNKNOWN, place_of
-
-        place = place_of(error.__cause__, None)
-        if place != UNKNOWN:
-            return f"{error}\n  at {place}"
-    return str(error)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

@@ -12,7 +12,7 @@ Source: design, section 6.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -128,6 +128,8 @@ class OutgoingEdge:
         """Committed and not acknowledged, oldest first."""
         self.unacknowledged = sum(run.count for run in runs)
         self.acknowledged = runs[0].first if runs else next
+        self.left = next
+        """Numbers below this one may have left. What was committed before this task was opened may have, too."""
         self.order = START
 
     def add(self, order: int, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
@@ -173,6 +175,22 @@ class OutgoingEdge:
             self.unacknowledged -= run.count
             done.append(run)
         return done
+
+
+def unsent(edges: Mapping[str, OutgoingEdge], after: Mapping[str, int], limit: int, most_bytes: int) -> Iterator[Run]:
+    """The runs that a peer lacks, those of each edge in order, at most `limit` of each and until there are enough bytes.
+
+    `after` gives, by channel, the first number that it lacks; of an edge that isn't there, all runs.
+    """
+    size = 0
+    for name, edge in edges.items():
+        first = after.get(name, edge.acknowledged)
+        for run in islice((run for run in edge.runs if run.next > first), limit):
+            edge.left = max(edge.left, run.next)
+            yield run
+            size += len(run.data)
+            if size >= most_bytes:
+                return
 
 
 class IncomingEdge:

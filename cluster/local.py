@@ -19,16 +19,14 @@ from raystreams.cluster.interrupts import stopped_by_signals
 from raystreams.cluster.outputs import WrittenBatch
 from raystreams.cluster.progress import Progress, Summary, merged
 from raystreams.cluster.sink_writers import wait_or_stop
-from raystreams.cluster.state_check import check_topology, mark_finished, was_finished
+from raystreams.cluster.state_check import check_topology, note_finished, was_finished
 from raystreams.cluster.state_dir import open_partition, task_identity
 from raystreams.cluster.task import PartitionTask
-from raystreams.cluster.task_shell import RunSettings, TaskShell, splits_of_job
+from raystreams.cluster.task_shell import COMMIT_RECORDS, COMMIT_SECONDS, RunSettings, TaskShell, splits_of_job
 from raystreams.operators.graph import Topology
 from raystreams.stores.database import TaskDatabase
 from raystreams.stores.errors import RaystreamsError
 
-COMMIT_RECORDS = 20_000
-COMMIT_SECONDS = 0.5
 STUCK_SECONDS = 10.0
 """After the end of all sources nothing has to be waited for; if nothing has moved for so long, something is wrong."""
 
@@ -157,8 +155,8 @@ class LocalRunner:
         self._commit([True] * len(tasks))
         if not self._stopped:
             for task, database in zip(tasks, self._databases, strict=True):
+                note_finished(database)
                 task.commit()
-                mark_finished(database)
         self._tell(progress)
 
     def _commit(self, changed: list[bool]) -> bool:

@@ -58,8 +58,8 @@ class Outbox:
 
         A message that comes late may say less than is known. One that is exchanged on connecting may not.
         """
-        if number > edge.next:
-            raise LostCommitsError(task, edge.peer, edge.channel, f"it has sent up to {edge.next - 1}, its peer has {number - 1}")
+        if number > edge.left:
+            raise LostCommitsError(task, edge.peer, edge.channel, f"it has sent up to {edge.left - 1}, its peer has {number - 1}")
         if connecting and number < edge.acknowledged:
             raise LostCommitsError(
                 edge.peer, task, edge.channel, f"it had committed up to {edge.acknowledged - 1}, and now has {number - 1}"

@@ -57,3 +57,16 @@ class Rows:
         for name, data in self.scan():
             if name[: len(prefix)] == prefix:
                 yield name, msgpack.unpackb(data, strict_map_key=False)
+
+
+def lineage_of(database: TaskDatabase) -> tuple[int, int]:
+    """The epoch and number of a database's last commit; (0, 0) of one that has none. No keyspace needs to be open."""
+    if "_task" not in database.catalog:
+        return 0, 0
+    rows = database.read_committed("_task")
+    try:
+        data = rows.get(encode_key(("lineage",)))
+    finally:
+        rows.close()
+    epoch, number = (0, 0) if data is None else msgpack.unpackb(data)
+    return epoch, number

@@ -46,10 +46,9 @@ def was_finished(database: TaskDatabase) -> bool:
     return database.keyspace(_ABOUT).get(b"finished") is not None
 
 
-def mark_finished(database: TaskDatabase) -> None:
-    """Write that all sources have ended and every sink has written its last batch."""
+def note_finished(database: TaskDatabase) -> None:
+    """All sources have ended and every sink has written its last batch: that is written with the next commit."""
     database.keyspace(_ABOUT).put(b"finished", b"1")
-    database.commit()
 
 
 def _text(serde: Any) -> Any:

@@ -11,13 +11,13 @@ Shells drive it: the test driver, the local runner, the Ray actor, and the simul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from raystreams.cluster.channels import END, START, Channel, Inputs
-from raystreams.cluster.exchange import EdgeState, IncomingEdge, Message, OutgoingEdge, SelfEdge
+from raystreams.cluster.exchange import EdgeState, IncomingEdge, Message, OutgoingEdge, SelfEdge, unsent
 from raystreams.cluster.host import EdgeWriter, TaskHost
 from raystreams.cluster.outbox import Outbox
 from raystreams.cluster.outputs import SinkOutputs, WrittenBatch
@@ -29,6 +29,7 @@ from raystreams.operators.graph import Topology
 from raystreams.operators.record import Headers, Process
 from raystreams.stores.database import TaskDatabase
 from raystreams.stores.errors import SerdeError
+from raystreams.stores.protocols import Operation
 from raystreams.stores.values import NO_HEADERS
 
 CHUNK = 1024
@@ -41,6 +42,8 @@ class Outgoing:
 
     messages: Sequence[Message]
     batches: Sequence[WrittenBatch]
+    operations: Sequence[Operation] = ()
+    """What the database wrote, for standbys."""
 
 
 class PartitionTask:
@@ -84,6 +87,9 @@ class PartitionTask:
         self._events = self._committed_events = 0
         self._turn = -1
         self._states: dict[int, dict[str, EdgeState]] = {}
+        epoch, number = self._rows.get("lineage", default=[0, 0])
+        self.lineage: tuple[int, int] = (epoch, number)
+        """(epoch, number) of the last commit: two databases of a task that have the same one have the same rows."""
         self._cursors = {edge: incoming.cursor for edge, incoming in self.incoming.items()}
         for source in self._ended_sources:
             self.execution.end(source, quietly=True)
@@ -126,8 +132,11 @@ class PartitionTask:
             rested = rested + 1 if inputs.events == before else 0
         return done
 
-    def commit(self, *, sync: bool = False) -> Outgoing:
-        """Write everything that happened since the last commit, at once; returns what may leave now."""
+    def commit(self, *, sync: bool = False, tell: bool = True) -> Outgoing:
+        """Write everything that happened since the last commit, at once; returns what may leave now.
+
+        With `tell` also a message to each peer; a shell that keeps account of what its peers have makes its own.
+        """
         self.give_out_held()
         for id, channel in self.splits.items():
             self._rows.put("split", id, value=[channel.position, channel.taken, channel.finished])
@@ -146,10 +155,12 @@ class PartitionTask:
             self._rows.put("ended source", name, value=True)
         batches = self.outputs.draw()
         self.host.save(self.inputs)
-        self.database.commit(sync=sync)
+        self.lineage = (max(self.lineage[0], self.settings.epoch), self.lineage[1] + 1)
+        self._rows.put("lineage", value=self.lineage)
+        operations = self.database.commit(sync=sync)
         self._cursors = cursors
         self._committed_events = self._count_events()
-        return Outgoing(messages=self.messages(), batches=batches)
+        return Outgoing(messages=self.messages() if tell else (), batches=batches, operations=operations)
 
     def give_out_held(self) -> bool:
         """Let caches give out what waits for a commit; tells if there was something."""
@@ -165,15 +176,21 @@ class PartitionTask:
         """For each peer all that it should know now: safe to repeat, reorder or lose."""
         return [self.message_to(peer) for peer in range(self.partitions) if peer != self.partition]
 
-    def message_to(self, peer: int, *, limit: int = 64) -> Message:
-        """What `peer` should know as of the last commit, with at most `limit` runs of each edge."""
+    def message_to(
+        self, peer: int, *, limit: int = 64, after: Mapping[str, int] | None = None, most_bytes: int = 1 << 62
+    ) -> Message:
+        """What `peer` should know as of the last commit, with at most `limit` runs of each edge.
+
+        `after` gives, by channel, the first number that the peer lacks, and what is before is left out. A message ends with
+        the run that brings it to `most_bytes`.
+        """
         edges = {name: edge for (name, to), edge in self.outgoing.items() if to == peer}
-        if self._events_are_committed and not any(edge.fresh for edge in edges.values()):
+        if self._may_tell_how_far and not any(edge.fresh for edge in edges.values()):
             self._states[peer] = self.outbox.edge_states(self, edges)
         return Message(
             sender=self.partition,
             receiver=peer,
-            runs=tuple(run for edge in edges.values() for run in list(edge.runs)[:limit]),
+            runs=tuple(unsent(edges, after or {}, limit, most_bytes)),
             committed={name: number for (name, sender), number in self._cursors.items() if sender == peer},
             edges=self._states.get(peer, {}),
         )
@@ -218,7 +235,7 @@ class PartitionTask:
         """Where all inputs have caught up with live sources, close what their watermarks close; returns if that was new."""
         new = False
         for sub in self._upstream_first:
-            inputs = self._parts[f"sub-topology {sub.id}"]
+            inputs = self._inputs_of(sub.id)
             time = inputs.passed_time()
             if time is not None and self.give_out_held():
                 new, time = True, inputs.passed_time()  # none if that has brought records here
@@ -238,9 +255,12 @@ class PartitionTask:
         return sum(inputs.events for inputs in self.inputs)
 
     @property
-    def _events_are_committed(self) -> bool:
-        # How far an edge is may only be told once what made it so is committed (design, section 6: order).
-        return self._committed_events == self._count_events()
+    def _may_tell_how_far(self) -> bool:
+        # How far an edge is may only be told once what made it so is committed (design, section 6: order), and once
+        # what the passing of time closes here is on its way, too.
+        if self._committed_events != self._count_events():
+            return False
+        return all(self._inputs_of(sub.id).passed_time() is None for sub in self._upstream_first)
 
     def is_held_up(self, channel: Channel) -> bool:
         """Whether what a split feeds has to wait for its receivers, so that nothing more should be read."""
@@ -294,8 +314,11 @@ class PartitionTask:
     # ---- inside
 
     def _between_records_of(self, sub_topology: int) -> None:
-        self.host.active = self._parts[f"sub-topology {sub_topology}"]
+        self.host.active = self._inputs_of(sub_topology)
         self.host.between_records()
+
+    def _inputs_of(self, sub_topology: int) -> Inputs:
+        return self._parts[f"sub-topology {sub_topology}"]
 
     def _make_senders(self, name: str, key: Any, value: Any) -> None:
         for peer in range(self.partitions):

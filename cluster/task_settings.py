@@ -23,3 +23,5 @@ class TaskSettings:
     edge_records: int = EDGE_RECORDS
     tap: bool = False
     """Keep what is sent on channels, for tests to read."""
+    epoch: int = 0
+    """The incarnation of the task, in a cluster; no lower than any that its database has seen."""

@@ -29,6 +29,8 @@ from raystreams.operators.options import OnError
 from raystreams.stores.database import TaskDatabase
 from raystreams.stores.values import to_milliseconds
 
+COMMIT_RECORDS = 20_000
+COMMIT_SECONDS = 0.5
 INTAKE = 16_384
 """Records that may wait in a split's channel."""
 
@@ -42,6 +44,8 @@ class RunSettings:
     state_dir: Path | None
     on_error: OnError
     exactly_once: bool = True
+    epoch: int = 0
+    """The incarnation of the task, in a cluster."""
 
 
 def wall_clock() -> int:
@@ -95,7 +99,7 @@ class TaskShell:
         self.topology, self.bindings, self.settings, self.database = topology, bindings, settings, database
         self.task = PartitionTask(
             topology, partition, settings.partitions, database, splits=splits, wall_clock=wall_clock,
-            settings=TaskSettings(job=settings.name, on_error=settings.on_error),
+            settings=TaskSettings(job=settings.name, on_error=settings.on_error, epoch=settings.epoch),
         )  # fmt: skip
         self.writers = SinkWriters(self.task, topology, bindings.sinks, stopping)
         self._splits, self._wake = splits, wake

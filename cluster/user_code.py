@@ -16,6 +16,8 @@ from typing import Any
 
 from raystreams.cluster.errors import ConfigError
 from raystreams.cluster.suggest import did_you_mean
+from raystreams.operators.errors import ProcessingError
+from raystreams.stores.errors import RaystreamsError
 
 UNKNOWN = "?"
 """The place of an error that came through no line of the user's."""
@@ -109,3 +111,16 @@ def _our_folders() -> list[str]:
     from raystreams import cluster, operators, stores
 
     return [folder for package in (cluster, operators, stores) for folder in package.__path__]
+
+
+def message_of(error: BaseException) -> str:
+    """Return what a person is told of an error that ends a job; of a user's function also the line that raised."""
+    if not isinstance(error, RaystreamsError):
+        if isinstance(error, OSError):
+            return f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        return f"{place_of(error, None)}: {describe(error)}"
+    if isinstance(error, ProcessingError) and isinstance(error.__cause__, Exception):
+        place = place_of(error.__cause__, None)
+        if place != UNKNOWN:
+            return f"{error}\n  at {place}"
+    return str(error)

@@ -26,7 +26,7 @@ from raystreams.stores.leveldb import LevelDBEngine, LevelDBSettings
 from raystreams.stores.memory import MemoryEngine
 from raystreams.stores.overlay import CommittedKeyspace, OverlaidKeyspace, ResidentKeyspace
 from raystreams.stores.plain import decode_plain, encode_plain
-from raystreams.stores.protocols import Engine, Operation
+from raystreams.stores.protocols import Engine, Operation, Snapshot
 from raystreams.stores.serdes import difference
 
 LAYOUT = 1
@@ -205,6 +205,11 @@ class TaskDatabase:
             raise StoreError(f"no store {name!r} in {self.where}; there are: {known}")
         return CommittedKeyspace(name, entry.number.to_bytes(2, "big"), self._engine.snapshot())
 
+    def rows(self) -> AllRows:
+        """All committed rows as they are now, to be copied; readable from any thread. Close it after use."""
+        self._check_open()
+        return AllRows(self._engine.snapshot())
+
     def store_names(self) -> list[str]:
         """Return the names of all stores, without the cluster layer's own keyspaces."""
         return sorted(name for name in self.catalog if not name.startswith("_"))
@@ -256,6 +261,29 @@ class TaskDatabase:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+class AllRows:
+    """All rows of a database at one moment, in parts that `apply` takes."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._rows = snapshot.scan(b"", None, None)
+
+    def part(self, most_bytes: int) -> list[Operation]:
+        """Return the next rows, of about so many bytes; none at the end."""
+        part: list[Operation] = []
+        size = 0
+        for key, value in self._rows:
+            part.append((key, value))
+            size += len(key) + len(value)
+            if size >= most_bytes:
+                break
+        return part
+
+    def close(self) -> None:
+        """Let go of the snapshot."""
+        self._snapshot.close()
 
 
 def compare_identities(where: str, stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:

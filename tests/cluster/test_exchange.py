@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from raystreams.cluster import exchange
 from raystreams.cluster.channels import END, START, Channel
-from raystreams.cluster.exchange import EdgeState, IncomingEdge, LostCommitsError, OutgoingEdge, Run, SelfEdge
+from raystreams.cluster.exchange import EdgeState, IncomingEdge, LostCommitsError, OutgoingEdge, Run, SelfEdge, unsent
 from raystreams.cluster.outbox import Outbox
 from raystreams.stores.database import TaskDatabase
 from raystreams.stores.serdes import key_serde, value_serde
@@ -131,6 +131,7 @@ def test_the_outbox_gives_back_what_was_committed() -> None:
 def test_who_has_lost_commits_is_named() -> None:
     outbox, sender = Outbox(TaskDatabase.open(None, {})), outgoing("a", "b")
     sender.draw()
+    assert len(list(unsent({"c": sender}, {}, 64, 1 << 62))) == 1
     with pytest.raises(LostCommitsError, match="it has sent up to 2, its peer has 3"):
         outbox.check(0, sender, 4, connecting=False)
     sender.acknowledge(3)
@@ -138,6 +139,15 @@ def test_who_has_lost_commits_is_named() -> None:
     outbox.check(0, sender, 2, connecting=False)  # a message that came late
     with pytest.raises(LostCommitsError, match="task 1 has lost commits"):
         outbox.check(0, sender, 2, connecting=True)
+
+
+def test_a_peer_can_not_have_what_has_not_left() -> None:
+    # A sender that fell back gives numbers again that its peer had for other records.
+    outbox, sender = Outbox(TaskDatabase.open(None, {})), outgoing("a", "b")
+    sender.draw()
+
+    with pytest.raises(LostCommitsError, match="it has sent up to 0, its peer has 2"):
+        outbox.check(0, sender, 3, connecting=True)
 
 
 def self_edge(cursor: int = 1, number: int = 1) -> SelfEdge:

@@ -55,9 +55,9 @@ def test_messages_without_an_outbox(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_acknowledging_what_is_not_committed() -> None:
     class Hasty(PartitionTask):
-        def message_to(self, peer: int, *, limit: int = 64) -> Message:
+        def message_to(self, peer: int, **options: Any) -> Message:
             self._cursors = {edge: incoming.expected for edge, incoming in self.incoming.items()}
-            return super().message_to(peer, limit=limit)
+            return super().message_to(peer, **options)
 
     with pytest.raises(AssertionError, match="seed="):
         find("lists_by_key", task=Hasty)
@@ -65,11 +65,11 @@ def test_acknowledging_what_is_not_committed() -> None:
 
 def test_telling_how_far_an_edge_is_before_the_commit() -> None:
     class Hasty(PartitionTask):
-        def message_to(self, peer: int, *, limit: int = 64) -> Message:
+        def message_to(self, peer: int, **options: Any) -> Message:
             edges = {name: edge for (name, to), edge in self.outgoing.items() if to == peer}
             self._states[peer] = self.outbox.edge_states(self, edges)
             self._committed_events = -1  # so that it isn't made anew
-            return super().message_to(peer, limit=limit)
+            return super().message_to(peer, **options)
 
     with pytest.raises(AssertionError, match="seed="):
         find("rekeyed_joined_as_of", task=Hasty)

@@ -1,0 +1,372 @@
+"""What runs in an actor: a copy of a partition, which is the task, or a standby of it, as the manager's orders say.
+
+    mail    orders, packets of peers, requests of the task that a standby follows, answers to what was sent
+    loop    handle the mail, take a turn, send what is due; sleep when there is nothing to do
+
+One thread does all of that; what comes from outside is put into its mailbox. How things are sent is given (`Wires`), so this
+knows no Ray. An error ends the task, not the process: it is reported, and what was committed stays.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from raystreams.cluster.errors import ConfigError, NotAvailableError
+from raystreams.cluster.garbage import rarely_collected
+from raystreams.cluster.job import Job
+from raystreams.cluster.links import FencedError, Packet, Reply, decode_packet
+from raystreams.cluster.member import TaskMember
+from raystreams.cluster.orders import Orders, PlannedSplit, Report
+from raystreams.cluster.ownership import open_owned
+from raystreams.cluster.replication import Replicate, Replicated
+from raystreams.cluster.reports import report_of
+from raystreams.cluster.sink_writers import wait_or_stop
+from raystreams.cluster.standby import FolderPlace, Standby
+from raystreams.cluster.state_check import check_topology, was_finished
+from raystreams.cluster.state_dir import task_identity
+from raystreams.cluster.task_reads import ReadRequest, ReadResponse, TaskReads
+from raystreams.cluster.task_shell import RunSettings, TaskShell, splits_of_job
+from raystreams.cluster.user_code import message_of
+from raystreams.stores.database import TaskDatabase
+from raystreams.stores.errors import CorruptedStoreError
+
+REPLICA_SECONDS = 3.0
+"""A standby that does not answer for so long is lost."""
+
+RETRY_SECONDS = 0.1
+REPORT_SECONDS = 0.25
+
+Respond = Callable[[Any], None]
+
+
+class Wires(Protocol):
+    """Sends for a replica. Answers come back by `Replica.post`."""
+
+    def packet(self, peer: str, packet: Packet) -> None:
+        """Send to the actor of that name; then post ("replied", packet, Reply or None)."""
+        ...
+
+    def request(self, standby: str, asked: Replicate) -> None:
+        """Ask the actor of that name; then post ("replicated", standby, asked, Replicated or None)."""
+        ...
+
+
+class Replica:
+    """One copy of one partition."""
+
+    def __init__(self, open_job: Callable[[], Job], name: str, partition: int, path: Path, wires: Wires) -> None:
+        self.name, self.partition, self.path, self._wires = name, partition, path, wires
+        self._open_job = open_job
+        self._mail: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
+        self._wake = threading.Event()
+        self._orders: Orders | None = None
+        self._job: Job | None = None
+        self._member: TaskMember | None = None
+        self._shell: TaskShell | None = None
+        self._standby: Standby | None = None
+        self._database: TaskDatabase | None = None
+        self._reads: TaskReads | None = None
+        self._peers: dict[int, str] = {}
+        self._early: list[tuple[bytes, Respond]] = []
+        self._later: list[tuple[float, tuple[Any, ...]]] = []
+        self._asked: dict[str, tuple[float, Replicate]] = {}
+        self._reported_at = 0.0
+        self._report = Report(state="starting")
+        self._found_splits: list[PlannedSplit] | None = None
+        self._already_finished = False
+        self.is_ended = False
+        self._ending = threading.Event()
+
+    # ---- from any thread
+
+    def post(self, *mail: Any) -> None:
+        """Put something into the mailbox."""
+        self._mail.put(mail)
+        self._wake.set()
+
+    def report(self) -> Report:
+        """How it is now."""
+        return report_of(self._report, self._member)
+
+    def read(self, request: ReadRequest) -> ReadResponse:
+        """Answer a read of committed state; NotAvailableError while there is none."""
+        reads = self._reads
+        if reads is None:
+            raise NotAvailableError(f"partition {self.partition} is being opened or moved", True)
+        return reads.read(request)
+
+    def end(self) -> None:
+        """Leave the loop, without a commit."""
+        self._ending.set()
+        self._wake.set()
+
+    # ---- the loop
+
+    def run(self) -> None:
+        """Work until `end`, or until another has taken this one's place."""
+        try:
+            with rarely_collected():
+                while not self._ending.is_set():
+                    self._wake.clear()
+                    try:
+                        busy = self._round()
+                    except FencedError:
+                        break
+                    except Exception as error:
+                        self._fail(error)
+                        busy = False
+                    if not busy:
+                        self._wake.wait(0.05)
+        finally:
+            self._close()
+            self.is_ended = True
+
+    def _round(self) -> bool:
+        """Everything once; returns whether there may be more to do at once."""
+        busy = self._handle_mail()
+        member = self._member
+        if member is not None:
+            was_over = member.is_over
+            busy = member.turn() or busy
+            for packet in member.due():
+                self._wires.packet(self._peers[packet.message.receiver], packet)
+            for name, asked in member.replicas_due():
+                self._asked[name] = (time.monotonic(), asked)
+                self._wires.request(name, asked)
+            self._see_lost_replicas(member)
+            if member.is_over and not was_over:
+                self._leave(member)
+        if time.monotonic() - self._reported_at >= REPORT_SECONDS:
+            self._note_progress()
+        return busy
+
+    def _handle_mail(self) -> bool:
+        now = time.monotonic()
+        due = [mail for at, mail in self._later if at <= now]
+        self._later = [(at, mail) for at, mail in self._later if at > now]
+        while True:
+            try:
+                due.append(self._mail.get_nowait())
+            except queue.Empty:
+                break
+        for kind, *rest in due:
+            getattr(self, f"_on_{kind}")(*rest)
+        return bool(due)
+
+    # ---- orders
+
+    def _on_orders(self, orders: Orders) -> None:
+        if self._orders is not None and orders.incarnation < self._orders.incarnation:
+            return
+        self._orders = orders
+        if self._report.state == "failed":
+            return
+        if orders.owner != self.name:
+            self._follow_as_standby(orders)
+            return
+        if orders.splits is None:
+            self._find_splits()
+            return
+        if self._member is None and self._report.state not in ("stopped", "finished"):
+            self._become_task(orders)
+        if self._member is not None:
+            self._peers = {number: peer.name for number, peer in orders.peers.items()}
+            self._member.follow(orders)
+
+    def _loaded(self) -> Job:
+        if self._job is None:
+            self._job = self._open_job()
+        return self._job
+
+    def _find_splits(self) -> None:
+        if self._found_splits is None:
+            job = self._loaded()
+            found = splits_of_job(job.topology, job.bindings, job.partitions)
+            self._found_splits = [PlannedSplit.of(split) for split in found]
+            self._report = Report(state="starting", found_splits=self._found_splits)
+
+    def _follow_as_standby(self, orders: Orders) -> None:
+        if self._member is not None:
+            raise FencedError
+        if self._standby is None:
+            place = FolderPlace(self.path, self._identity())
+            self._standby = Standby(place, on_close=self._close_reads, on_open=self._open_reads)
+            self._report = Report(state="standby", lineage=self._standby.lineage or (0, 0))
+        self._standby.know(orders.epoch)
+
+    def _identity(self) -> Any:
+        job = self._loaded()
+        return task_identity(job.name, self.partition, job.partitions)
+
+    def _become_task(self, orders: Orders) -> None:
+        job = self._loaded()
+        assert orders.splits is not None
+        splits = [planned.split() for planned in orders.splits]
+        self._check_visible(job, splits)
+        if self._standby is not None:
+            self._standby.close()
+            self._standby = None
+        place = FolderPlace(self.path, self._identity())
+        self._database = open_owned(self.path, place.open)
+        check_topology(self._database, job.topology)
+        self._already_finished = was_finished(self._database)
+        settings = RunSettings(
+            name=job.name, partitions=job.partitions, state_dir=job.state_dir, on_error=job.on_error,
+            exactly_once=job.guarantee == "exactly_once", epoch=orders.epoch,
+        )  # fmt: skip
+        self._shell = TaskShell(
+            job.topology, job.bindings, settings, self.partition, self._database, splits,
+            wake=self._wake.set, stopping=wait_or_stop(self._ending.is_set),
+        )  # fmt: skip
+        self._shell.open()
+        self._member = TaskMember(self._shell, orders.epoch, clock=time.monotonic)
+        self._shell.read()
+        self._open_reads(self._database)
+        self._note_progress()
+        early, self._early = self._early, []
+        for data, respond in early:
+            self._on_packet(data, respond)
+
+    def _check_visible(self, job: Job, splits: list[Any]) -> None:
+        """A source that other nodes see must be seen here, or its splits would be taken for ended."""
+        seen = {split.id for split in splits_of_job(job.topology, job.bindings, job.partitions)}
+        missing = [split.id for split in splits if split.owner == self.partition and split.id not in seen]
+        if missing:
+            raise ConfigError(
+                f"partition {self.partition} does not see {', '.join(missing[:5])}, which another node of the cluster does. "
+                "Sources must be at paths that every node sees: shared storage, or a copy on each"
+            )
+
+    # ---- packets
+
+    def _on_packet(self, data: bytes, respond: Respond) -> None:
+        if self._member is None:
+            if self._report.state == "starting":
+                self._early.append((data, respond))
+            else:
+                respond(Reply("elsewhere"))
+            return
+        respond(self._member.receive(decode_packet(data)))
+
+    def _on_replied(self, packet: Packet, reply: Reply | None) -> None:
+        if self._member is None:
+            return
+        if reply is None:
+            self._later.append((time.monotonic() + RETRY_SECONDS, ("failed", packet)))
+        else:
+            self._member.answered(packet, reply)
+
+    def _on_failed(self, packet: Packet) -> None:
+        if self._member is not None:
+            self._member.lost(packet)
+
+    # ---- standbys
+
+    def _on_replicate(self, asked: Replicate, respond: Respond) -> None:
+        if self._member is not None or self._standby is None:
+            respond(Replicated(fenced=self._member is not None and asked.epoch < self._member.epoch))
+            return
+        respond(self._standby.handle(asked))
+        self._report = Report(state="standby", lineage=self._standby.lineage or (0, 0))
+
+    def _on_replicated(self, name: str, asked: Replicate, answer: Replicated | None) -> None:
+        if self._asked.get(name, (0.0, None))[1] is asked:
+            del self._asked[name]
+        if self._member is None:
+            return
+        if answer is None:
+            self._member.replica_lost(name, asked)
+        else:
+            self._member.replicated(name, asked, answer)
+
+    def _see_lost_replicas(self, member: TaskMember) -> None:
+        late = time.monotonic() - REPLICA_SECONDS
+        for name, (at, asked) in [*self._asked.items()]:
+            if at < late:
+                del self._asked[name]
+                member.replica_lost(name, asked)
+
+    # ---- reads
+
+    def _open_reads(self, database: TaskDatabase) -> None:
+        job = self._loaded()
+        self._reads = TaskReads(job.topology, lambda: database, partitions=job.partitions)
+
+    def _close_reads(self) -> None:
+        reads, self._reads = self._reads, None
+        if reads is not None:
+            reads.close()
+
+    # ---- ends
+
+    def _note_progress(self) -> None:
+        self._reported_at = time.monotonic()
+        if self._member is not None and self._shell is not None:
+            self._report = self._progress(self._member, self._shell)
+        if self._reads is not None:
+            self._reads.expire()
+
+    def _progress(self, member: TaskMember, shell: TaskShell) -> Report:
+        task = member.task
+        times = [source.event_time for source in shell.progress() if source.event_time is not None]
+        return Report(
+            state="paused" if member.mode == "pause" else "running",
+            epoch=member.epoch,
+            event_time=max(times, default=None),
+            held_up=any(task.is_held_up(channel) for channel in task.splits.values() if not channel.finished),
+            sources=shell.progress(),
+            sinks=dict(shell.writers.written),
+            dropped=[(operator, reason, count) for (operator, reason), count in task.dropped.items()],
+            dead_letters=[(topic, reason, count) for (topic, reason), count in task.host.dead_letters.items()],
+            already_finished=self._already_finished,
+            lineage=task.lineage,
+        )
+
+    def _leave(self, member: TaskMember) -> None:
+        """Everything is committed, as ordered: give the files back, and say so."""
+        assert self._shell is not None
+        progress = self._progress(member, self._shell)
+        ended = report_of(progress, member)
+        self._close()
+        self._report = _with_state(ended, "finished" if member.mode == "finish" else "stopped")
+
+    def _fail(self, error: Exception) -> None:
+        lost = isinstance(error, CorruptedStoreError)
+        last = self.report()
+        try:
+            self._close()
+        except Exception as another:  # of a sink: the first one counts
+            error.add_note(str(another)) if hasattr(error, "add_note") else None
+        self._report = _with_state(last, "failed", error=message_of(error), lost_state=lost)
+
+    def _close(self) -> None:
+        """Close everything, without a commit."""
+        self._close_reads()
+        member, self._member = self._member, None
+        shell, self._shell = self._shell, None
+        database, self._database = self._database, None
+        for _, respond in self._early:
+            respond(Reply("elsewhere"))
+        self._early.clear()
+        try:
+            if member is not None:
+                member.close()
+            if shell is not None:
+                shell.close()
+            if self._standby is not None:
+                self._standby.close()
+                self._standby = None
+        finally:
+            if database is not None:
+                database.close()
+
+
+def _with_state(report: Report, state: Any, **changes: Any) -> Report:
+    import msgspec
+
+    return msgspec.structs.replace(report, state=state, **changes)

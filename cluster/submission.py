@@ -39,7 +39,7 @@ LOCAL = "local"
 class Submission:
     """What a job asks of a cluster."""
 
-    needs: TaskNeeds = TaskNeeds()
+    needs: TaskNeeds = field(default_factory=TaskNeeds)
     standby_replicas: int = 0
     runtime_env: dict[str, Any] = field(default_factory=dict)
 
@@ -91,12 +91,11 @@ def submit(job: Job, submission: Submission, *, root: Path | None = None) -> Non
     _check_names(job)
     records = RayRecords()
     known = records.load(job.name)
-    if known is not None and known.state not in OVER:
-        if is_managed(job.name):
-            raise ConfigError(
-                f"a job {job.name!r} is {known.state} in this cluster. Stop it first (`raystreams stop {job.name}`), or give "
-                f"this one another name"
-            )
+    if known is not None and known.state not in OVER and is_managed(job.name):
+        raise ConfigError(
+            f"a job {job.name!r} is {known.state} in this cluster. Stop it first (`raystreams stop {job.name}`), or give "
+            f"this one another name"
+        )
     packed = bundle(job, root=root)
     record = JobRecord(
         job=job.name,

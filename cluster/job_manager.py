@@ -21,6 +21,7 @@ import ray
 from ray.exceptions import ActorDiedError, RayActorError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from raystreams.cluster.actor import TaskActor, end_with
+from raystreams.cluster.custody import replica_path
 from raystreams.cluster.errors import ConfigError
 from raystreams.cluster.job_record import OVER, Copy, JobRecord, PartitionRecord
 from raystreams.cluster.names import NAMESPACE
@@ -29,7 +30,7 @@ from raystreams.cluster.placement import spread
 from raystreams.cluster.ray_nodes import is_reachable, nodes_now
 from raystreams.cluster.ray_records import RayRecords
 from raystreams.cluster.statuses import JobStatus, Place, status_of
-from raystreams.cluster.supervision import Supervisor, replica_path
+from raystreams.cluster.supervision import Supervisor
 from raystreams.cluster.survey import Look, forget_markers, groups, look, markers, state_of
 from raystreams.cluster.user_code import message_of
 
@@ -77,6 +78,17 @@ class JobManager:
         if self._supervisor is not None:
             self._supervisor.want(mode)
             self._notify()
+
+    async def rebalance(self, leave: list[str]) -> dict[int, str]:
+        """Spread the tasks over the nodes that there are, none on those to be left; returns the moves that were begun."""
+        self._begin()
+        if self._supervisor is None:
+            return {}
+        record = self._supervisor.record
+        self._supervisor.see_nodes(nodes_now())
+        self._supervisor.custody.rebalance(leave)
+        self._notify()
+        return {partition: task.goes_to for partition, task in record.tasks.items() if task.goes_to}
 
     async def places(self) -> dict[int, Place]:
         """Where the partitions are, for reads."""
@@ -143,7 +155,7 @@ class JobManager:
         assert self._heard is not None
         looked_at = time.monotonic()
         while not supervisor.is_over:
-            for name in supervisor.names():
+            for name in supervisor.actors.names():
                 if name not in self._watched or self._watched[name].done():
                     self._watched[name] = asyncio.get_running_loop().create_task(self._watch(supervisor, name))
             with contextlib.suppress(asyncio.TimeoutError):
@@ -157,7 +169,7 @@ class JobManager:
     async def _reachable_nodes(self, supervisor: Supervisor) -> list[Any]:
         """The nodes that there are. Those with an actor that has become silent are asked, as Ray is slow to know."""
         nodes = nodes_now()
-        doubtful = supervisor.silent_nodes(time.monotonic(), UNHEARD_SECONDS)
+        doubtful = supervisor.actors.silent_nodes(time.monotonic(), UNHEARD_SECONDS)
         loop = asyncio.get_running_loop()
         there = await asyncio.gather(
             *(loop.run_in_executor(None, is_reachable, node) for node in nodes if node.id in doubtful)
@@ -235,7 +247,7 @@ class JobManager:
 
     async def _watch(self, supervisor: Supervisor, name: str) -> None:
         """Tell an actor its orders and the supervisor its reports, as long as it lives."""
-        while name in supervisor.names() and not supervisor.is_over:
+        while name in supervisor.actors.names() and not supervisor.is_over:
             orders = supervisor.orders_of(name)
             if orders is None:
                 return
@@ -244,9 +256,9 @@ class JobManager:
                     self._handles[name] = ray.get_actor(name, namespace=NAMESPACE)
                 report: Report = await self._handles[name].report.remote(orders)
             except ValueError:
-                supervisor.died(name, "it is not in the cluster any more")
+                supervisor.actors.died(name, "it is not in the cluster any more")
             except ActorDiedError as error:
-                supervisor.died(name, _why(error))
+                supervisor.actors.died(name, _why(error))
             except RayActorError:
                 await asyncio.sleep(REPORT_SECONDS)  # it can't be reached now, which may pass
                 continue
@@ -255,7 +267,7 @@ class JobManager:
                 await asyncio.sleep(REPORT_SECONDS)
                 continue
             else:
-                supervisor.reported(name, report, time.monotonic())
+                supervisor.actors.reported(name, report, time.monotonic())
             self._notify()
             await asyncio.sleep(REPORT_SECONDS)
 

@@ -43,8 +43,8 @@ class PartitionRecord(msgspec.Struct, kw_only=True):
     epoch: int = 0
     owner: str = ""
     copies: dict[str, Copy] = {}
-    leaving: str = ""
-    """A copy that is to go once another one is in sync: the partition moves."""
+    goes_to: str = ""
+    """The node that it moves to: a copy there is promoted once it is in sync."""
 
 
 class Outcome(msgspec.Struct, kw_only=True):
@@ -77,6 +77,8 @@ class JobRecord(msgspec.Struct, kw_only=True):
     """Seconds since the epoch."""
     shared_nodes: Sequence[Sequence[str]] = ()
     """Groups of nodes that see the same state directory."""
+    leave_nodes: Sequence[str] = ()
+    """Nodes that nothing of the job should be on."""
     splits: Sequence[PlannedSplit] | None = None
     tasks: dict[int, PartitionRecord] = {}
     loops_ended: int = 0

@@ -16,7 +16,6 @@ class Node:
     id: str
     free: Mapping[str, float]
     labels: Mapping[str, str] = field(default_factory=dict)
-    draining: bool = False
 
 
 def asked_of(needs: TaskNeeds) -> dict[str, float]:
@@ -48,7 +47,7 @@ def spread(nodes: Sequence[Node], allowed: Sequence[Collection[str] | None], nee
 
     `allowed` are the nodes that have a partition's state; None: it has none yet, and may be anywhere.
     """
-    free = {node.id: node for node in nodes if not node.draining}
+    free = {node.id: node for node in nodes}
     count = dict.fromkeys(free, 0)
     placed: list[str] = []
     asked = asked_of(needs)
@@ -62,6 +61,33 @@ def spread(nodes: Sequence[Node], allowed: Sequence[Collection[str] | None], nee
         free[chosen.id] = replace(chosen, free=left)
         placed.append(chosen.id)
     return placed
+
+
+def balanced(
+    nodes: Sequence[Node], owners: Mapping[int, str], leave: Collection[str], needs: TaskNeeds
+) -> dict[int, str]:
+    """Return the partitions that should move, and where to: as few as make the nodes even, and all from those to be left.
+
+    ConfigError if a node is to be left and there is no room elsewhere.
+    """
+    asked = asked_of(needs)
+    free = {node.id: node for node in nodes if node.id not in leave}
+    held = {node.id: [p for p, owner in owners.items() if owner == node.id] for node in nodes}
+    moves: dict[int, str] = {}
+    for source in sorted(held, key=lambda id: (id not in leave, -len(held[id]), id)):
+        while held[source]:
+            fitting = [node for node in room_for(free.values(), needs) if node.id != source]
+            target = min(fitting, key=lambda node: (len(held[node.id]), node.id), default=None)
+            if source in leave and target is None:
+                raise ConfigError(_no_room([*free.values()], len(owners), len(owners) - len(held[source]), needs, None))
+            if target is None or (source not in leave and len(held[source]) - len(held[target.id]) < 2):
+                break
+            partition = held[source].pop()
+            held[target.id].append(partition)
+            moves[partition] = target.id
+            left = {name: amount - asked.get(name, 0.0) for name, amount in target.free.items()}
+            free[target.id] = replace(target, free=left)
+    return moves
 
 
 def _no_room(nodes: Sequence[Node], partitions: int, fit: int, needs: TaskNeeds, only: Collection[str] | None) -> str:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import ray
-from ray.exceptions import RayError
+from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from raystreams.cluster.code_bundle import bundle
 from raystreams.cluster.errors import ConfigError, NotAvailableError
@@ -135,7 +135,7 @@ def _start_manager(job: str) -> None:
     if head is not None:
         # The cluster does not outlive its head, so the manager is safest there.
         options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(head, soft=True)
-    manager = ray.remote(JobManager).options(**options).remote(job)
+    manager: Any = ray.remote(JobManager).options(**options).remote(job)
     ray.get(manager.run.remote(), timeout=PATIENCE)
 
 
@@ -168,14 +168,34 @@ def status(job: str) -> JobStatus:
 
 def command(job: str, mode: Mode) -> None:
     """Tell a job to run, pause or stop. ConfigError if there is none, or if it is over."""
-    record = _known(job, RayRecords())
-    if record.state in OVER:
-        raise ConfigError(f"the job {job!r} is not running: it is {record.state}")
+    _running(job)
     try:
         manager = ray.get_actor(manager_name(job), namespace=NAMESPACE)
         ray.get(manager.command.remote(mode), timeout=PATIENCE)
     except (ValueError, RayError) as error:
         raise NotAvailableError(f"the manager of the job {job!r} can't be reached: {error}", True) from error
+
+
+def rebalance(job: str, leave: Sequence[str] = ()) -> dict[int, str]:
+    """Move tasks, with their state, so that nodes are even; none stays on those to be left. Returns (partition: node) of moves.
+
+    `leave` are ids of nodes, or how they begin. ConfigError if one isn't known, or if there is no room elsewhere. Moves go on
+    after this returns: `status` tells how far they are.
+    """
+    ids = [node["NodeID"] for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
+    found = [next((id for id in ids if id.startswith(begin)), begin) for begin in leave]
+    unknown = [node for node in found if node not in ids]
+    if unknown:
+        raise ConfigError(f"there is no node {', '.join(unknown)} in this cluster; there are {', '.join(ids)}")
+    _running(job)
+    try:
+        manager = ray.get_actor(manager_name(job), namespace=NAMESPACE)
+        moves: dict[int, str] = ray.get(manager.rebalance.remote(found), timeout=PATIENCE)
+    except RayTaskError as error:
+        raise (error.cause or error) from error
+    except (ValueError, RayError) as error:
+        raise NotAvailableError(f"the manager of the job {job!r} can't be reached: {error}", True) from error
+    return moves
 
 
 def follow(job: str, show: Callable[[JobStatus], None] = lambda status: None, *, every: float = 0.25) -> JobStatus:
@@ -201,6 +221,12 @@ def _known(job: str, records: RayRecords) -> JobRecord:
         known = ", ".join(map(repr, records.jobs())) or "none"
         raise ConfigError(f"there is no job {job!r} in this cluster; there are: {known}")
     return record
+
+
+def _running(job: str) -> None:
+    record = _known(job, RayRecords())
+    if record.state in OVER:
+        raise ConfigError(f"the job {job!r} is not running: it is {record.state}")
 
 
 def _check_names(job: Job) -> None:

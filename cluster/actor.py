@@ -31,6 +31,7 @@ from raystreams.cluster.orders import Orders, Report
 from raystreams.cluster.ray_records import RayRecords
 from raystreams.cluster.replica import Replica
 from raystreams.cluster.replication import Replicate, Replicated
+from raystreams.cluster.state_dir import CODE
 from raystreams.cluster.task_reads import ReadRequest, ReadResponse
 
 READERS = 4
@@ -91,7 +92,7 @@ def _open_job(job: str, path: str) -> Job:
     bundle = RayRecords().bundle(job)
     if bundle is None:
         raise ConfigError(f"the cluster has no code of the job {job!r}: submit it again")
-    return open_bundle(bundle, Path(path).parent / ".code")
+    return open_bundle(bundle, Path(path).parent / CODE)
 
 
 def end_with(parent: int) -> None:

@@ -10,12 +10,14 @@ Every change is saved before anything is done that relies on it. Source: design,
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Protocol
 
 from raystreams.cluster.job_record import Copy, JobRecord, PartitionRecord
 from raystreams.cluster.known_actors import KnownActors
 from raystreams.cluster.orders import Report
 from raystreams.cluster.placement import Node, balanced, room_for, roomiest
+from raystreams.cluster.state_dir import copy_path
 
 DEATHS, DEATHS_SECONDS = 6, 60.0
 """A partition whose task dies more often than that in so many seconds fails the job."""
@@ -221,13 +223,9 @@ class Custody:
 
     def _free_path(self, partition: int, task: PartitionRecord) -> str:
         taken = {copy.path for copy in task.copies.values()}
-        paths = (replica_path(self._record.state_dir, partition, number) for number in range(len(taken) + 1))
+        folder = Path(self._record.state_dir)
+        paths = (str(copy_path(folder, partition, number)) for number in range(len(taken) + 1))
         return next(path for path in paths if path not in taken)
-
-
-def replica_path(state_dir: str, partition: int, number: int) -> str:
-    """Return the folder of a copy of a partition; number 0 is where the embedded runner has it."""
-    return f"{state_dir}/{partition:05}" if number == 0 else f"{state_dir}/replica-{number}/{partition:05}"
 
 
 def _is_over(report: Report | None) -> bool:

@@ -15,13 +15,13 @@ import os
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import ray
 from ray.exceptions import ActorDiedError, RayActorError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from raystreams.cluster.actor import TaskActor, end_with
-from raystreams.cluster.custody import replica_path
 from raystreams.cluster.errors import ConfigError
 from raystreams.cluster.job_record import OVER, Copy, JobRecord, PartitionRecord
 from raystreams.cluster.names import NAMESPACE
@@ -29,6 +29,7 @@ from raystreams.cluster.orders import Mode, Report
 from raystreams.cluster.placement import spread
 from raystreams.cluster.ray_nodes import is_reachable, nodes_now
 from raystreams.cluster.ray_records import RayRecords
+from raystreams.cluster.state_dir import copy_path
 from raystreams.cluster.statuses import JobStatus, Place, status_of
 from raystreams.cluster.supervision import Supervisor
 from raystreams.cluster.survey import Look, forget_markers, groups, look, markers, state_of
@@ -197,7 +198,7 @@ class JobManager:
         there = [node for node in nodes if node.id in looks]
         chosen = spread(there, [None if state is None else state[1] for state in states], record.needs)
         for partition, (state, node) in enumerate(zip(states, chosen, strict=True)):
-            path = replica_path(record.state_dir, partition, 0) if state is None else state[0]
+            path = str(copy_path(Path(record.state_dir), partition, 0)) if state is None else state[0]
             copy = Copy(name=record.new_name(partition), node=node, path=path)
             record.tasks[partition] = PartitionRecord(epoch=record.new_epoch(), owner=copy.name, copies={copy.name: copy})
 

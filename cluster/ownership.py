@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
+from raystreams.cluster.state_dir import owner_file
 from raystreams.stores.database import TaskDatabase
 from raystreams.stores.errors import StateLockedError
 
@@ -28,11 +29,6 @@ PATIENCE = 5.0
 class _Owner(msgspec.Struct):
     host: str
     pid: int
-
-
-def owner_file(path: Path) -> Path:
-    """Return the file that tells who has a database open."""
-    return path.with_name(path.name + ".owner")
 
 
 def open_owned(path: Path, open: Callable[[], TaskDatabase]) -> TaskDatabase:

@@ -320,7 +320,7 @@ class Replica:
             event_time=max(times, default=None),
             held_up=any(task.is_held_up(channel) for channel in task.splits.values() if not channel.finished),
             sources=shell.progress(),
-            sinks=dict(shell.writers.written),
+            sinks=dict(task.outputs.written),
             dropped=[(operator, reason, count) for (operator, reason), count in task.dropped.items()],
             dead_letters=[(topic, reason, count) for (topic, reason), count in task.host.dead_letters.items()],
             already_finished=self._already_finished,

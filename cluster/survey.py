@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 from raystreams.cluster.errors import ConfigError
 from raystreams.cluster.rows import lineage_of
-from raystreams.cluster.state_dir import task_identity
+from raystreams.cluster.state_dir import copies_in, task_identity
 from raystreams.cluster.user_code import message_of
 from raystreams.stores.database import TaskDatabase
 from raystreams.stores.errors import CorruptedStoreError, RaystreamsError, StateLockedError
@@ -47,8 +47,7 @@ def look(state_dir: str, job: str, partitions: int, marker: str) -> Look:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / marker).touch()
-        paths = [path for path in (*folder.glob("[0-9]" * 5), *folder.glob(f"replica-*/{'[0-9]' * 5}")) if path.is_dir()]
-        found = [_found(path, job, partitions) for path in sorted(paths)]
+        found = [_found(path, job, partitions) for path in copies_in(folder)]
     except RaystreamsError as error:
         return Look(error=str(error))
     except OSError as error:

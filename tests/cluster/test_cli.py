@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from raystreams.cluster.cli import main
-from raystreams.cluster.state_dir import open_partition, partition_path
+from raystreams.cluster.state_dir import copy_path, open_partition
 
 from tests.cluster.job_files import JOB, replaced, write_job
 
@@ -282,7 +282,7 @@ def damage(state: Path) -> None:
 def test_damaged_state_is_named_and_not_repaired(cli: Cli, tmp_path: Path) -> None:
     write_job(tmp_path, STATEFUL)
     cli.out("run", "job.toml")
-    damage(partition_path(tmp_path / "state", 1))
+    damage(copy_path(tmp_path / "state", 1, 0))
 
     for command in (("run", "job.toml"), ("check", "job.toml", "--deep"), ("query", "job.toml", "items", "--all")):
         assert cli.error(*command).startswith("the state in state/00001 is damaged: ")
@@ -471,7 +471,7 @@ def test_reset_asks_and_forgets_the_state(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "state" / "notes").write_text("not ours")
 
     assert CliRunner().invoke(main, ["reset", "job.toml"], input="n\n").exit_code == 1
-    assert partition_path(tmp_path / "state", 0).exists()
+    assert copy_path(tmp_path / "state", 0, 0).exists()
     assert cli.out("reset", "job.toml", "--yes") == "forgot the state of shop: 2 partitions\n"
     assert os.listdir(tmp_path / "state") == ["notes"]
     assert "shop finished" in cli.out("run", "job.toml")

@@ -12,7 +12,7 @@ Source: design, section 6.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -20,8 +20,10 @@ from typing import Any
 import msgpack
 import msgspec
 from raystreams.cluster.channels import START, Channel, Entry
+from raystreams.cluster.outputs import WrittenBatch
 from raystreams.operators.record import Headers
 from raystreams.stores.errors import RaystreamsError
+from raystreams.stores.protocols import Operation
 from raystreams.stores.serdes import Serde
 from raystreams.stores.values import NO_HEADERS
 
@@ -69,6 +71,16 @@ class EdgeState(msgspec.Struct, frozen=True):
     bound: int
     idle: bool = False
     ended: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgoing:
+    """What may leave a task after a commit."""
+
+    messages: Sequence[Message]
+    batches: Sequence[WrittenBatch]
+    operations: Sequence[Operation] = ()
+    """What the database wrote, for standbys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +139,8 @@ class OutgoingEdge:
         self.runs: deque[Run] = deque(runs)
         """Committed and not acknowledged, oldest first."""
         self.unacknowledged = sum(run.count for run in runs)
+        self.size = sum(len(run.data) for run in runs)
+        """Bytes of the runs."""
         self.acknowledged = runs[0].first if runs else next
         self.left = next
         """Numbers below this one may have left. What was committed before this task was opened may have, too."""
@@ -154,6 +168,7 @@ class OutgoingEdge:
             fresh = fresh[size:]
         self.runs.extend(runs)
         self.unacknowledged += sum(run.count for run in runs)
+        self.size += sum(len(run.data) for run in runs)
         return runs
 
     @property
@@ -173,6 +188,7 @@ class OutgoingEdge:
         while self.runs and self.runs[0].next <= number:
             run = self.runs.popleft()
             self.unacknowledged -= run.count
+            self.size -= len(run.data)
             done.append(run)
         return done
 
@@ -248,6 +264,9 @@ class SelfEdge:
             self.order = order
         self.channel.records.append((self.order, key, value, timestamp, headers, self.next))
         self.next += 1
+
+    size = 0
+    """Nothing is encoded that doesn't wait at a commit."""
 
     @property
     def waiting(self) -> int:

@@ -117,6 +117,11 @@ class ChannelSends:
         else:
             task.outgoing[self._name, partition].add(self.order(), key, value, timestamp, headers)
 
+    def send_to_all(self, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        """Send to every task."""
+        for partition in range(self._task.partitions):
+            self.send_to(partition, key, value, timestamp, headers)
+
 
 class TaskHost:
     """The `Host` of a task's operators."""

@@ -12,15 +12,15 @@ Shells drive it: the test driver, the local runner, the Ray actor, and the simul
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from raystreams.cluster.channels import END, START, Channel, Inputs
-from raystreams.cluster.exchange import EdgeState, IncomingEdge, Message, OutgoingEdge, SelfEdge, unsent
+from raystreams.cluster.channels import Channel, Inputs
+from raystreams.cluster.exchange import EdgeState, IncomingEdge, Message, Outgoing, OutgoingEdge, SelfEdge, unsent
 from raystreams.cluster.host import EdgeWriter, TaskHost
 from raystreams.cluster.outbox import Outbox
-from raystreams.cluster.outputs import SinkOutputs, WrittenBatch
+from raystreams.cluster.outputs import SinkOutputs
+from raystreams.cluster.restored import outgoing_edges, split_channel
 from raystreams.cluster.rows import Rows
 from raystreams.cluster.task_settings import TaskSettings
 from raystreams.cluster.wiring import Part, Split, edges_of, upstream_first, wire
@@ -29,21 +29,10 @@ from raystreams.operators.graph import Topology
 from raystreams.operators.record import Headers, Process
 from raystreams.stores.database import TaskDatabase
 from raystreams.stores.errors import SerdeError
-from raystreams.stores.protocols import Operation
 from raystreams.stores.values import NO_HEADERS
 
 CHUNK = 1024
 """Records that one sub-topology may process before the next one gets its turn."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outgoing:
-    """What may leave after a commit."""
-
-    messages: Sequence[Message]
-    batches: Sequence[WrittenBatch]
-    operations: Sequence[Operation] = ()
-    """What the database wrote, for standbys."""
 
 
 class PartitionTask:
@@ -272,8 +261,10 @@ class PartitionTask:
         Not while those are of the same order as what comes next: their receiver may be waiting just for that. So what is
         full always waits for something of a smaller order than what waits for it, and never in a circle.
         """
-        limit = self.settings.edge_records
-        return any(edge.waiting >= limit and edge.oldest < inputs.bound() for edge in self._fed[inputs.name])
+        records, size = self.settings.edge_records, self.settings.edge_bytes
+        return any(
+            (edge.waiting >= records or edge.size >= size) and edge.oldest < inputs.bound() for edge in self._fed[inputs.name]
+        )
 
     def end_feedback(self) -> bool:
         """Nothing moves any more, anywhere, and all sources have ended: end the loops whose other inputs have.
@@ -321,12 +312,8 @@ class PartitionTask:
         return self._parts[f"sub-topology {sub_topology}"]
 
     def _make_senders(self, name: str, key: Any, value: Any) -> None:
-        for peer in range(self.partitions):
-            if peer == self.partition:
-                continue
-            runs = self.outbox.runs(name, peer)
-            number = self._rows.get("number", name, peer, default=1)
-            self.outgoing[name, peer] = OutgoingEdge(name, peer, key, value, next=number, runs=runs)
+        peers = [peer for peer in range(self.partitions) if peer != self.partition]
+        self.outgoing |= outgoing_edges(self._rows, self.outbox, name, key, value, peers)
 
     def _make_inputs(self, part: Part) -> Inputs:
         inputs = Inputs(part.name, lambda channel: self._channel_ended(part, channel))
@@ -334,14 +321,8 @@ class PartitionTask:
         order: dict[int, tuple[int, ...]] = {}
         for entry in part.splits:
             split = entry.split
-            process = self._ingest(part, split) if part.ingest is not None else self.execution.sources[entry.source]
-            channel = Channel(split.id, entry.source, process, topic=split.topic, disorder=split.disorder)
-            saved = self._rows.get("split", split.id, default=[None, START, False])
-            channel.position, channel.taken, channel.finished = saved
-            # Not what had been read further: the orders of what is read again must be the same.
-            channel.top = channel.taken if channel.taken == START else channel.taken + split.disorder
-            channel.bound = END if channel.finished else channel.taken
-            channel.ended = channel.finished
+            process = self._ingest(part) if part.ingest is not None else self.execution.sources[entry.source]
+            channel = split_channel(self._rows, split, entry.source, process)
             order[id(channel)] = (*part.order[entry.source], 0, split.index)
             self.splits[split.id] = channel
             channels.append(channel)
@@ -395,18 +376,11 @@ class PartitionTask:
             own.channel.upstream = partial(self.host.bound_of, name)
             own.channel.sender_is_idle = partial(self.host.is_idle, name)
 
-    def _ingest(self, part: Part, split: Split) -> Process:
+    def _ingest(self, part: Part) -> Process:
         """The process that sends a split's records to the tasks of their keys, or to all tasks."""
         assert part.ingest is not None
         sender = self.host.ingest(part.ingest)
-        if not part.to_all:
-            return sender.send
-
-        def to_all(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            for partition in range(self.partitions):
-                sender.send_to(partition, key, value, timestamp, headers)
-
-        return to_all
+        return sender.send_to_all if part.to_all else sender.send
 
     def _channel_ended(self, part: Part, channel: Channel) -> None:
         inputs = self._parts[part.name]

@@ -9,6 +9,9 @@ from raystreams.operators.options import OnError
 EDGE_RECORDS = 65_536
 """Records that may be on their way on one edge; above that, what feeds it waits. Channels that feed back are exempt."""
 
+EDGE_BYTES = 32 << 20
+"""Likewise, bytes of encoded records."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSettings:
@@ -21,6 +24,7 @@ class TaskSettings:
     patient: bool = True
     """Empty inputs hold others back, so that time decides; a test driver takes records as they are sent."""
     edge_records: int = EDGE_RECORDS
+    edge_bytes: int = EDGE_BYTES
     tap: bool = False
     """Keep what is sent on channels, for tests to read."""
     epoch: int = 0

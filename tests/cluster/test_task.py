@@ -168,8 +168,9 @@ def test_ends_travel_and_a_task_is_finished_when_all_inputs_have_ended() -> None
     assert pair.tasks[1].finished
 
 
-def test_a_task_whose_edge_is_full_stops_what_feeds_it_until_its_peer_has_committed() -> None:
-    pair = Tasks(edge_records=2)
+@pytest.mark.parametrize("limit", [{"edge_records": 2}, {"edge_bytes": 10}])
+def test_a_task_whose_edge_is_full_stops_what_feeds_it_until_its_peer_has_committed(limit: dict[str, Any]) -> None:
+    pair = Tasks(None, **limit)
     pair.offer(*[THERE] * 10)
     split = pair.tasks[0].splits["in/s"]
     pair.tasks[0].process(2)

@@ -149,6 +149,7 @@ class SinkOutputs:
 
     def __init__(self, rows: Rows, batches: Rows, settings: TaskSettings, partition: int, partitions: int) -> None:
         self._rows, self._batches, self._durable = rows, batches, settings.durable_outputs
+        self._keep = settings.keep_outputs
         self._name = f"{settings.job}/{partition}-of-{partitions}"
         self._buffers: dict[str, _Buffer] = {}
         self.written: dict[str, int] = {name[1]: count for name, count in rows.values("outputs")}
@@ -201,8 +202,16 @@ class SinkOutputs:
         buffer = self._buffer(topic)
         if not buffer.kinds:
             buffer.process(_Kind(key_serde(key), value_serde(value), _never_failed))
-        rows = [(name[1], data) for name, data in self._batches.scan() if name[0] == topic]
+        written = self._written_by_all(topic) if topic in self._keep else 0
+        rows = [(name[1], data) for name, data in self._batches.scan() if name[0] == topic and name[1] > written]
         return [self._batch(topic, sequence, buffer.decode(data)) for sequence, data in rows]
+
+    def decode(self, topic: str, data: bytes) -> list[Output]:
+        """The records of a batch's row."""
+        return self._buffer(topic).decode(data)
+
+    def _written_by_all(self, topic: str) -> int:
+        return min((count for name, count in self._rows.values("written", topic)), default=0)
 
     def topics(self) -> list[str]:
         """Topics with batches that are not written."""
@@ -217,7 +226,7 @@ class SinkOutputs:
         self._rows.put("sink", topic, sink, value=position)
         self._rows.put("written", topic, sink, value=sequence)
         done = min(self.written_up_to(topic, other) for other in range(sinks))
-        if done >= sequence:
+        if done >= sequence and topic not in self._keep:
             self._batches.delete(topic, sequence)
 
     def forget(self, topic: str, sequence: int) -> None:

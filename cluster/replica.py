@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
+from raystreams.cluster.collected import collected_topics, kept_in_state
 from raystreams.cluster.errors import ConfigError, NotAvailableError
 from raystreams.cluster.garbage import rarely_collected
 from raystreams.cluster.job import Job
@@ -217,10 +218,10 @@ class Replica:
         self._already_finished = was_finished(self._database)
         settings = RunSettings(
             name=job.name, partitions=job.partitions, state_dir=job.state_dir, on_error=job.on_error,
-            exactly_once=job.guarantee == "exactly_once", epoch=orders.epoch,
+            exactly_once=job.guarantee == "exactly_once", epoch=orders.epoch, keep_outputs=collected_topics(job.bindings),
         )  # fmt: skip
         self._shell = TaskShell(
-            job.topology, job.bindings, settings, self.partition, self._database, splits,
+            job.topology, kept_in_state(job.bindings), settings, self.partition, self._database, splits,
             wake=self._wake.set, stopping=wait_or_stop(self._ending.is_set),
         )  # fmt: skip
         self._shell.open()

@@ -19,12 +19,15 @@ import ray
 from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from raystreams.cluster.code_bundle import bundle
+from raystreams.cluster.collected import Page, page_of
+from raystreams.cluster.collected import collect as fill
 from raystreams.cluster.errors import ConfigError, NotAvailableError
 from raystreams.cluster.job import Job
 from raystreams.cluster.job_manager import JobManager
 from raystreams.cluster.job_record import OVER, JobRecord, TaskNeeds
 from raystreams.cluster.names import NAMESPACE, manager_name
 from raystreams.cluster.orders import Mode
+from raystreams.cluster.ray_nodes import nodes_now
 from raystreams.cluster.ray_records import RayRecords
 from raystreams.cluster.statuses import JobStatus, status_of
 from raystreams.operators.errors import TopologyError
@@ -237,3 +240,22 @@ def _check_names(job: Job) -> None:
             f"these operators keep state, and have no name of their own: {', '.join(unnamed)}. Their state would be lost when "
             f"the topology changes; give each a name (name=, Materialized)"
         )
+
+
+def collect(job: Job) -> None:
+    """Fetch what a job that is over has collected into its `Collect` sinks. NotAvailableError if a node that has it is gone."""
+    record = _known(job.name, RayRecords())
+    nodes = {node.id for node in nodes_now()}
+
+    def read(partition: int, topic: str, after: int) -> Page:
+        task = record.tasks[partition]
+        copy = task.copies[task.owner]
+        if copy.node not in nodes:
+            text = f"partition {partition} of {job.name!r} is on the node {copy.node[:8]}, which is gone"
+            raise NotAvailableError(f"{text}: what it has collected is in {copy.path} there")
+        strategy = NodeAffinitySchedulingStrategy(copy.node, soft=False)
+        remote = ray.remote(page_of).options(num_cpus=0, scheduling_strategy=strategy)
+        page: Page = ray.get(remote.remote(copy.path, job.name, partition, job.partitions, topic, after))
+        return page
+
+    fill(job, read)

@@ -27,5 +27,7 @@ class TaskSettings:
     edge_bytes: int = EDGE_BYTES
     tap: bool = False
     """Keep what is sent on channels, for tests to read."""
+    keep_outputs: frozenset[str] = frozenset()
+    """Topics whose batches stay in the database when they are written, to be collected at the end."""
     epoch: int = 0
     """The incarnation of the task, in a cluster; no lower than any that its database has seen."""

@@ -46,6 +46,8 @@ class RunSettings:
     exactly_once: bool = True
     epoch: int = 0
     """The incarnation of the task, in a cluster."""
+    keep_outputs: frozenset[str] = frozenset()
+    """See `TaskSettings`."""
 
 
 def wall_clock() -> int:
@@ -99,7 +101,9 @@ class TaskShell:
         self.topology, self.bindings, self.settings, self.database = topology, bindings, settings, database
         self.task = PartitionTask(
             topology, partition, settings.partitions, database, splits=splits, wall_clock=wall_clock,
-            settings=TaskSettings(job=settings.name, on_error=settings.on_error, epoch=settings.epoch),
+            settings=TaskSettings(
+                job=settings.name, on_error=settings.on_error, epoch=settings.epoch, keep_outputs=settings.keep_outputs
+            ),
         )  # fmt: skip
         self.writers = SinkWriters(self.task, topology, bindings.sinks, stopping)
         self._splits, self._wake = splits, wake

@@ -83,6 +83,8 @@ class TaskMember:
         self._commit_took = 0.0
         self._batches: list[WrittenBatch] = []
         """Committed, not yet written."""
+        self.sinks_wait_until = 0.0
+        """A sink wants to be asked again then, not before."""
         self._wrote = False
         """Sinks have written what they have not committed."""
         self._last_commit = False
@@ -108,7 +110,10 @@ class TaskMember:
 
     def turn(self) -> bool:
         """Do a round of work; returns whether there may be more to do at once."""
-        if self.is_over or not self._leave():
+        if self.is_over:
+            return False
+        # A sink that takes nothing holds up all but a stop: that leaves to the next start what is committed.
+        if not self._leave() and not (self.mode == "stop" and self.replication.settled):
             return False
         worked = False
         if self.mode == "run":
@@ -172,6 +177,8 @@ class TaskMember:
         if not self.replication.settled:
             return False
         if self._batches:
+            if self._clock() < self.sinks_wait_until:
+                return False
             batches, self._batches = self._batches, []
             self._wrote = self._may_commit = True
             if not self.shell.write(batches):
@@ -180,8 +187,11 @@ class TaskMember:
         return True
 
     def _see_if_over(self) -> None:
-        """After the last commit, once all of it has left."""
-        if not self._last_commit or not self._leave():
+        """After the last commit, once all of it has left. A job that stops leaves to the next start what a sink does not take."""
+        if not self._last_commit or not self.replication.settled:
+            return
+        if not self._leave():
+            self.is_over = self.mode == "stop" and bool(self._batches)
             return
         if self._wrote:
             self._commit()

@@ -222,7 +222,7 @@ class Replica:
         )  # fmt: skip
         self._shell = TaskShell(
             job.topology, kept_in_state(job.bindings), settings, self.partition, self._database, splits,
-            wake=self._wake.set, stopping=wait_or_stop(self._ending.is_set),
+            wake=self._wake.set, stopping=self._sink_waits,
         )  # fmt: skip
         self._shell.open()
         self._member = TaskMember(self._shell, orders.epoch, clock=time.monotonic)
@@ -232,6 +232,13 @@ class Replica:
         early, self._early = self._early, []
         for data, respond in early:
             self._on_packet(data, respond)
+
+    def _sink_waits(self, seconds: float) -> bool:
+        """A sink wants to be asked again later: the loop goes on meanwhile, but at the start, when nothing else can be done."""
+        if self._member is None:
+            return wait_or_stop(self._ending.is_set)(seconds)
+        self._member.sinks_wait_until = time.monotonic() + seconds
+        return True
 
     def _check_visible(self, job: Job, splits: list[Any]) -> None:
         """A source that other nodes see must be seen here, or its splits would be taken for ended."""

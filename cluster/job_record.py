@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 import msgspec
 from raystreams.cluster.names import task_name
-from raystreams.cluster.orders import Mode, PlannedSplit
+from raystreams.cluster.orders import Mode, PlannedSplit, Report
 
 JobState = Literal["starting", "running", "paused", "stopping", "stopped", "failed", "finished"]
 OVER: frozenset[JobState] = frozenset(("stopped", "failed", "finished"))
@@ -82,6 +82,8 @@ class JobRecord(msgspec.Struct, kw_only=True):
     splits: Sequence[PlannedSplit] | None = None
     tasks: dict[int, PartitionRecord] = {}
     loops_ended: int = 0
+    last_reports: dict[int, Report] = {}
+    """Of a job that is over: what each task said at the end."""
     outcome: Outcome = msgspec.field(default_factory=Outcome)
 
     def new_epoch(self) -> int:

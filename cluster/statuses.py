@@ -65,7 +65,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 def status_of(record: JobRecord, supervisor: Supervisor | None = None) -> JobStatus:
     """Return the status of a record, and of what its supervisor knows."""
-    reports = {n: None if supervisor is None else supervisor.report_of(n) for n in record.tasks}
+    reports = {n: record.last_reports.get(n) if supervisor is None else supervisor.report_of(n) for n in record.tasks}
     tasks = [_task(record, partition, report) for partition, report in reports.items()]
     furthest = max((task.event_time for task in tasks if task.event_time is not None), default=None)
     if furthest is not None:

@@ -124,7 +124,8 @@ def resume(job: str) -> None:
         return
     if record.state == "finished":
         raise ConfigError(f"the job {job!r} has finished: all its sources have ended. To run it anew, `raystreams reset` it")
-    record.state, record.mode, record.error, record.tasks, record.splits = "starting", "run", None, {}, None
+    record.state, record.mode, record.error, record.splits = "starting", "run", None, None
+    record.tasks, record.last_reports = {}, {}
     records.save(record)
     _start_manager(job)
 

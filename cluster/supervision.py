@@ -165,8 +165,8 @@ class Supervisor:
             record.state = "finished"
         elif record.state != "failed":
             record.state = "stopped"
-        known = [report for report in map(self.report_of, record.tasks) if report is not None]
-        record.outcome = outcome_of(known, seconds=now - self._started_at)
+        record.last_reports = {n: report for n in record.tasks if (report := self.report_of(n)) is not None}
+        record.outcome = outcome_of([*record.last_reports.values()], seconds=now - self._started_at)
         record.ended_at = now
         self._fleet.save(record)
         self.is_over = True

@@ -118,5 +118,6 @@ def forget(state_dir: Path, job: str, partitions: int) -> int:
     for folder in folders:
         shutil.rmtree(folder)
         owner_file(folder).unlink(missing_ok=True)
-    shutil.rmtree(state_dir / CODE, ignore_errors=True)
+    for folder in (*state_dir.glob("replica-*"), state_dir):
+        shutil.rmtree(folder / CODE, ignore_errors=True)
     return len({folder.name for folder in folders})

@@ -25,7 +25,7 @@ from raystreams.cluster.task import PartitionTask
 from raystreams.cluster.task_shell import COMMIT_RECORDS, COMMIT_SECONDS
 from raystreams.stores.database import TaskDatabase
 
-TURN_RECORDS = 4_096
+TURN_RECORDS = 1_024
 """Records that are processed before packets are looked at again."""
 
 IDLE_SECONDS = 0.004
@@ -79,7 +79,8 @@ class TaskMember:
         self._must_commit = self._may_commit = False
         """There are records to commit; there is something, such as what a sink has written."""
         self._since_commit = 0
-        self._committed_at = clock()
+        # The first commit is due at once: others may wait for what this task has lost.
+        self._committed_at = clock() - COMMIT_SECONDS
         self._commit_took = 0.0
         self._batches: list[WrittenBatch] = []
         """Committed, not yet written."""

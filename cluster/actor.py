@@ -26,6 +26,7 @@ from raystreams.cluster.code_bundle import open_bundle
 from raystreams.cluster.errors import ConfigError
 from raystreams.cluster.job import Job
 from raystreams.cluster.links import Packet, Reply
+from raystreams.cluster.log_lines import Line, LogLines
 from raystreams.cluster.names import NAMESPACE
 from raystreams.cluster.orders import Orders, Report
 from raystreams.cluster.ray_records import RayRecords
@@ -42,6 +43,8 @@ class TaskActor:
     """A copy of a partition, in a process of its own."""
 
     def __init__(self, job: str, name: str, partition: int, path: str) -> None:
+        self._lines = LogLines()
+        self._lines.take_over()
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="read")
         wires = _RayWires(lambda *mail: self._replica.post(*mail))
         self._replica = Replica(lambda: _open_job(job, path), name, partition, Path(path), wires)
@@ -71,6 +74,10 @@ class TaskActor:
     async def read(self, request: ReadRequest) -> ReadResponse:
         """Answer a read of what is committed."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._replica.read, request)
+
+    async def logs(self, after: int) -> list[Line]:
+        """The last lines that were printed or logged here, after one."""
+        return self._lines.after(after)
 
     async def _asked(self, kind: str, what: Any) -> Any:
         loop = asyncio.get_running_loop()

@@ -1,74 +1,19 @@
-"""The command `raystreams`. Each command loads a job file and asks one part of the cluster layer; nothing is decided here.
+"""The command `raystreams`, and its commands for jobs in this process. Each loads a job file and asks one part of the cluster
+layer; nothing is decided here.
 
-Errors of ours are one message on stderr without a traceback, and exit code 1; a wrong command line is 2; Ctrl-C commits what
-was done and exits with 130, SIGTERM likewise with 143. What is imported here is imported by every command: so Ray, pyarrow
-and rich are not.
+What is imported here is imported by every command: so Ray, pyarrow and rich are not.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import wraps
 from pathlib import Path
-from types import FrameType
-from typing import Any, NoReturn, TypeVar
+from typing import Any
 
 import click
-from raystreams.cluster.job_file import JobDescription, load_job_file
-from raystreams.stores.errors import RaystreamsError
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-_JOB = click.argument("job", metavar="JOB.TOML", type=click.Path(path_type=Path))
-_PARAMS = click.option(
-    "-P", "params", metavar="NAME=VALUE", multiple=True, help="An argument of build(), over those of [params]; may be repeated."
-)
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-
-
-class _Stopped(KeyboardInterrupt):
-    """SIGTERM: stop as at Ctrl-C."""
-
-
-def _reporting(command: F) -> F:
-    """Tell errors of ours as a person would, and end with the code that says what happened."""
-
-    @wraps(command)
-    def run(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return command(*args, **kwargs)
-        except RaystreamsError as error:
-            from raystreams.cluster.user_code import message_of
-
-            _fail(message_of(error))
-        except BrokenPipeError:
-            raise  # whoever reads has enough, as `head`: click ends quietly
-        except OSError as error:
-            # A full disk, a folder that may not be written: the system's words are clear enough.
-            _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
-        except (TypeError, ValueError) as error:
-            # A key or value of another type than declared, where no operator of the user's was at work.
-            if os.environ.get("RAYSTREAMS_TRACEBACK"):
-                raise
-            _fail(f"{type(error).__name__}: {error} (RAYSTREAMS_TRACEBACK=1 shows where)")
-        except _Stopped:
-            click.echo("stopped; what was done is committed", err=True)
-            sys.exit(143)
-        except KeyboardInterrupt:
-            click.echo("stopped; what was done is committed", err=True)
-            sys.exit(130)
-
-    return run  # type: ignore[return-value]  # the same signature
-
-
-def _fail(text: str) -> NoReturn:
-    click.echo(f"error: {text}", err=True)
-    sys.exit(1)
+from raystreams.cluster.cli_cluster import CLUSTER_COMMANDS
+from raystreams.cluster.cli_common import JOB, JSON, PARAMS, fail, load, print_json, reporting, terminating
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -78,55 +23,35 @@ def main() -> None:
 
 
 @main.command()
-@_JOB
-@_PARAMS
-@_JSON
-@_reporting
+@JOB
+@PARAMS
+@JSON
+@reporting
 def run(job: Path, params: tuple[str, ...], as_json: bool) -> None:
     """Run a job in this process until its sources end. Started again, it goes on where it was."""
     from raystreams.cluster.job import Job
-    from raystreams.cluster.terminal import shown, summary_text
+    from raystreams.cluster.terminal import shown, summary_data, summary_text
 
-    described = _load(job, params)
-    with _terminating(), shown(sys.stderr, quiet=as_json) as show:
-        made = Job(
-            described.name,
-            described.topology,
-            sources=described.sources,
-            sinks=described.sinks,
-            partitions=described.partitions,
-            state_dir=described.state_dir,
-            guarantee=described.guarantee,
-            on_error=described.on_error,
-        )
-        summary = made.run(progress=show).summary
+    described = load(job, params)
+    with terminating(), shown(sys.stderr, quiet=as_json) as show:
+        summary = Job.of(described).run(progress=show).summary
     if as_json:
-        _print_json(
-            {
-                "job": described.name,
-                "seconds": round(summary.seconds, 3),
-                "already_finished": summary.already_finished,
-                "sources": dict(summary.sources),
-                "sinks": dict(summary.sinks),
-                "dropped": [{"operator": o, "reason": r, "count": n} for (o, r), n in summary.dropped.items()],
-                "dead_letters": [{"topic": t, "reason": r, "count": n} for (t, r), n in summary.dead_letters.items()],
-            }
-        )
+        print_json(summary_data(described.name, summary))
     else:
         click.echo(summary_text(described.name, summary))
 
 
 @main.command()
-@_JOB
-@_PARAMS
+@JOB
+@PARAMS
 @click.option("--mermaid", is_flag=True, help="As a Mermaid flow chart.")
-@_JSON
-@_reporting
+@JSON
+@reporting
 def describe(job: Path, params: tuple[str, ...], mermaid: bool, as_json: bool) -> None:
     """Show a job's topology: processors, stores, and where records change partitions."""
-    topology = _load(job, params).topology
+    topology = load(job, params).topology
     if as_json:
-        _print_json(
+        print_json(
             {
                 "nodes": [
                     {
@@ -150,7 +75,7 @@ def describe(job: Path, params: tuple[str, ...], mermaid: bool, as_json: bool) -
 
 
 @main.command()
-@_JOB
+@JOB
 @click.argument("store")
 @click.argument("key", required=False)
 @click.option("--as-of", metavar="TIME", help="The row as it was then: ISO 8601 with a zone, or milliseconds. Versioned stores.")
@@ -159,9 +84,9 @@ def describe(job: Path, params: tuple[str, ...], mermaid: bool, as_json: bool) -
 @click.option("--all", "everything", is_flag=True, help="All rows.")
 @click.option("--reverse", is_flag=True, help="From the last to the first.")
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help="At most N rows.")
-@_PARAMS
-@_JSON
-@_reporting
+@PARAMS
+@JSON
+@reporting
 def query(
     job: Path,
     store: str,
@@ -190,7 +115,7 @@ def query(
         raise click.UsageError("--as-of and --history want a KEY")
     if as_of is not None and history:
         raise click.UsageError("give --as-of or --history: one row as it was, or all versions of it")
-    described = _load(job, params)
+    described = load(job, params)
     builder_of(described.topology, store)
     question = Question(key=key, range=bounds, all=everything, as_of=_time(as_of), history=history, reverse=reverse)
     with stopped(described.state_dir, described.name, described.partitions) as databases:
@@ -199,19 +124,19 @@ def query(
             found += 1
             click.echo(json.dumps(row, ensure_ascii=False) if as_json else as_text(row))
     if not found and key is not None:
-        _fail(f"{store} has no row of the key {key}" + ("" if as_of is None else f" at {as_of}"))
+        fail(f"{store} has no row of the key {key}" + ("" if as_of is None else f" at {as_of}"))
 
 
 @main.command()
-@_JOB
-@_PARAMS
+@JOB
+@PARAMS
 @click.option("--yes", "-y", is_flag=True, help="Don't ask.")
-@_reporting
+@reporting
 def reset(job: Path, params: tuple[str, ...], yes: bool) -> None:
     """Forget a job's state and positions: the next run begins anew, and replaces the outputs."""
     from raystreams.cluster.state_dir import forget, has_state
 
-    described = _load(job, params)
+    described = load(job, params)
     if described.state_dir is None or not has_state(described.state_dir):
         click.echo(f"{described.name} has no state")
         return
@@ -222,34 +147,24 @@ def reset(job: Path, params: tuple[str, ...], yes: bool) -> None:
 
 
 @main.command()
-@_JOB
+@JOB
 @click.option("--against", metavar="DIR", type=click.Path(path_type=Path), help="Another state directory than the job's own.")
 @click.option("--deep", is_flag=True, help="Read every row, to find damage.")
-@_PARAMS
-@_JSON
-@_reporting
+@PARAMS
+@JSON
+@reporting
 def check(job: Path, against: Path | None, deep: bool, params: tuple[str, ...], as_json: bool) -> None:
     """Say what becomes of a job's existing state: kept, renamed, new, gone or refused."""
     from raystreams.cluster.state_report import check_state
 
-    described = _load(job, params)
+    described = load(job, params)
     report = check_state(described, against or described.state_dir, deep=deep)
     if as_json:
-        _print_json(report.as_data())
+        print_json(report.as_data())
     else:
         click.echo(report.as_text())
     if report.is_refused:
         sys.exit(1)
-
-
-def _load(job: Path, params: tuple[str, ...]) -> JobDescription:
-    arguments = {}
-    for param in params:
-        name, separator, value = param.partition("=")
-        if not separator or not name:
-            raise click.UsageError(f"-P {param}: write NAME=VALUE")
-        arguments[name.strip()] = value
-    return load_job_file(job, arguments=arguments)
 
 
 def _time(text: str | None) -> Any:
@@ -265,19 +180,5 @@ def _time(text: str | None) -> Any:
         raise click.UsageError(f"--as-of: {error}") from error
 
 
-@contextmanager
-def _terminating() -> Iterator[None]:
-    """Stop at SIGTERM as at Ctrl-C."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise _Stopped
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _print_json(data: Any) -> None:
-    click.echo(json.dumps(data, ensure_ascii=False))
+for _command in CLUSTER_COMMANDS:
+    main.add_command(_command)

@@ -7,11 +7,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any
 
-from raystreams.cluster.errors import NotAvailableError
+from raystreams.cluster.names import NAMESPACE, manager_name
 from raystreams.cluster.remote_codec import Handle
 from raystreams.cluster.remote_requests import Directory
 from raystreams.cluster.remote_store import RemoteStore
@@ -53,22 +53,21 @@ class Client:
 def connect(job: str, *, address: str | None = None) -> Client:
     """A running job of the Ray cluster at an address, or of the one that this process is in or finds by itself.
 
-    NotAvailableError without `retry` if there is no such job, or no cluster.
+    NotAvailableError without `retry` if there is no such job, ConfigError if there is no cluster.
     """
-    import ray
+    from raystreams.cluster.submission import joined
+
+    with ExitStack() as stack:
+        stack.enter_context(joined(address))
+        return client_of(job, stack.pop_all().close)
+
+
+def client_of(job: str, close: Callable[[], None] = lambda: None) -> Client:
+    """A client of a job of the cluster that this process is in."""
     from raystreams.cluster.ray_directory import RayDirectory
 
-    # A plain import once names.py is in the tree; until then type checkers would not find it.
-    names = import_module("raystreams.cluster.names")
-    joined = not ray.is_initialized()
-    if joined:
-        try:
-            ray.init(address=address or "auto", namespace=names.NAMESPACE, log_to_driver=False)
-        except ConnectionError as error:
-            raise NotAvailableError(f"there is no Ray cluster to find the job {job!r} in: {error}", False) from error
-    leave: Callable[[], None] = ray.shutdown if joined else lambda: None
     try:
-        return Client(RayDirectory(job, names.manager_name(job), names.NAMESPACE), leave)
+        return Client(RayDirectory(job, manager_name(job), NAMESPACE), close)
     except BaseException:
-        leave()
+        close()
         raise

@@ -10,6 +10,7 @@ Every change is saved before anything is done that relies on it. Source: design,
 from __future__ import annotations
 
 from collections.abc import Mapping
+from logging import getLogger
 from pathlib import Path
 from typing import Protocol
 
@@ -18,6 +19,8 @@ from raystreams.cluster.known_actors import KnownActors
 from raystreams.cluster.orders import Report
 from raystreams.cluster.placement import Node, balanced, room_for, roomiest
 from raystreams.cluster.state_dir import copy_path
+
+_log = getLogger(__name__)
 
 DEATHS, DEATHS_SECONDS = 6, 60.0
 """A partition whose task dies more often than that in so many seconds fails the job."""
@@ -52,6 +55,7 @@ class Custody:
         self.missing: list[int] = []
         """Partitions that have no copy that may go on."""
         self._deaths: dict[int, list[float]] = {}
+        self._told_missing: set[int] = set()
 
     # ---- what users want
 
@@ -113,13 +117,18 @@ class Custody:
         is_there = copy.node in self.nodes
         node = copy.node if is_there else self._other_with(copy.node)
         if standby is not None and (damaged or not is_there):
+            _log.info("partition %d: %s; the standby on node %s takes its place", partition, owner.gone, standby.node)
             self._count_death(partition, owner.gone, now)
             self._promote(task, standby)
         elif node is not None and not damaged:
+            _log.info("partition %d: %s; it is started again on node %s", partition, owner.gone, node)
             self._count_death(partition, owner.gone, now)
             self._start_again(partition, task, copy, node, now)
         else:
             self.missing.append(partition)
+            if partition not in self._told_missing:
+                _log.warning("partition %d: %s; it waits for a node that has its state", partition, owner.gone)
+            self._told_missing.add(partition)
 
     def _in_sync(self, task: PartitionRecord) -> list[Copy]:
         return [c for name, c in task.copies.items() if name != task.owner and c.in_sync and self._actors.lives(name)]
@@ -185,6 +194,7 @@ class Custody:
             self._add(partition, task, task.goes_to, self._free_path(partition, task), now)
         elif there[0] in self._in_sync(task) and self._is_running(task):
             task.goes_to = ""
+            _log.info("partition %d has moved to node %s", partition, there[0].node)
             self._promote(task, there[0])
 
     def _see_replicas(self, partition: int, task: PartitionRecord, now: float) -> None:

@@ -56,6 +56,17 @@ class NotAvailableError(RaystreamsError):
         return str(self.args[0])
 
 
+class JobFailedError(RaystreamsError):
+    """A job in a cluster has failed; `error` is what its task, or its manager, told. Its state is kept."""
+
+    def __init__(self, job: str, error: str) -> None:
+        super().__init__(job, error)
+        self.job, self.error = job, error
+
+    def __str__(self) -> str:
+        return f"the job {self.job!r} has failed: {self.error}"
+
+
 class RetryLater(RaystreamsError):
     """A sink raises it to be asked again with the same batch, `after` that many seconds or that timedelta."""
 

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
 from raystreams.cluster.bindings import AnySink, AnySource, bind, name_of
+from raystreams.cluster.cluster_settings import ClusterSettings
 from raystreams.cluster.connectors.collect import Collect
 from raystreams.cluster.errors import ConfigError, NotAvailableError
 from raystreams.cluster.local import LocalRunner
@@ -29,6 +30,8 @@ from typing_extensions import Self, TypeVar
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
+    from raystreams.cluster.job_file import JobDescription
+    from raystreams.cluster.submitted import SubmittedJob
 
 K = TypeVar("K", default=Any)
 V = TypeVar("V", default=Any)
@@ -94,6 +97,8 @@ class Job:
         state_dir: str | Path | None = None,
         guarantee: Literal["exactly_once", "at_least_once"] = "exactly_once",
         on_error: OnError = "fail",
+        cluster: ClusterSettings | None = None,
+        runtime_env: Mapping[str, Any] | None = None,
     ) -> None:
         if not isinstance(topology, Topology):
             raise TypeError(f"topology must be what StreamsBuilder.build() returns, got {topology!r}")
@@ -104,6 +109,9 @@ class Job:
         self.name, self.topology, self.partitions = check_name(name, "job"), topology, partitions
         self.state_dir = None if state_dir is None else Path(state_dir)
         self.guarantee, self.on_error = guarantee, check_on_error(on_error) or "fail"
+        self.cluster, self.runtime_env = cluster or ClusterSettings(), dict(runtime_env or {})
+        self.folder: Path | None = None
+        """Where its code lies: the folder of its job file; None: that of the program."""
         self.bindings = bind(topology, sources, sinks or {}, self.on_error)
 
     @classmethod
@@ -111,12 +119,18 @@ class Job:
         """The job that a job file describes; `params` go over its [params]. Raises ConfigError."""
         from raystreams.cluster.job_file import load_job_file
 
-        described = load_job_file(path, params)
-        return cls(
+        return cls.of(load_job_file(path, params))
+
+    @classmethod
+    def of(cls, described: JobDescription) -> Job:
+        """The job of a job file that was read."""
+        job = cls(
             described.name, described.topology, sources=described.sources, sinks=described.sinks,
             partitions=described.partitions, state_dir=described.state_dir, guarantee=described.guarantee,
-            on_error=described.on_error,
+            on_error=described.on_error, cluster=described.cluster, runtime_env=described.runtime_env,
         )  # fmt: skip
+        job.folder = described.folder
+        return job
 
     def run(self, progress: Callable[[Progress], None] | None = None) -> Result:
         """Run in this process until all sources have ended.
@@ -124,11 +138,21 @@ class Job:
         Started again after a crash it goes on where it was; after a finished run it does nothing and says so in the summary.
         Whatever it raises, what was committed stays. `progress` is called after each commit.
         """
-        return self._result(self._runner().run(progress))
+        return self.result(self._runner().run(progress))
 
     def start(self) -> RunningJob:
         """Run in the background. Stop it with `.stop()`, or wait for its end with `.wait()`."""
         return RunningJob(self, self._runner())
+
+    def submit(self, address: str | None = None, *, num_cpus: int | None = None) -> SubmittedJob:
+        """Run in a Ray cluster, each partition as an actor of its own; see docs/cluster.md.
+
+        `address` is the cluster's; without one the one that this process is in, or that Ray finds. "local" starts one on this
+        machine with so many CPUs, which ends with what this returns. Raises ConfigError if the job can't be started there.
+        """
+        from raystreams.cluster.submitted import SubmittedJob
+
+        return SubmittedJob.begin(self, address, num_cpus)
 
     def _runner(self) -> LocalRunner:
         settings = RunSettings(
@@ -137,7 +161,8 @@ class Job:
         )  # fmt: skip
         return LocalRunner(self.topology, self.bindings, settings)
 
-    def _result(self, summary: Summary) -> Result:
+    def result(self, summary: Summary) -> Result:
+        """What a run gave, with what its `Collect` sinks have."""
         collected = {
             topic: sink for topic, sinks in self.bindings.sinks.items() for sink in sinks if isinstance(sink, Collect)
         }
@@ -213,7 +238,7 @@ class RunningJob:
             raise TimeoutError(f"the job {self._job.name!r} still runs")
         self._raise()
         assert self._summary is not None
-        return self._job._result(self._summary)
+        return self._job.result(self._summary)
 
     def __enter__(self) -> Self:
         return self

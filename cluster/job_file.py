@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from raystreams.cluster import user_code
 from raystreams.cluster.bindings import AnySink, AnySource, bind
-from raystreams.cluster.config import Bytes, Parameter, Parameters, parameters_of, read_argument, read_setting
+from raystreams.cluster.cluster_settings import ClusterSettings
+from raystreams.cluster.config import Parameter, Parameters, parameters_of, read_argument, read_setting
 from raystreams.cluster.connectors.base import ReadAs
 from raystreams.cluster.connectors.registry import Kind, check_made, connector
 from raystreams.cluster.connectors.row_format import RowSettings
@@ -32,16 +33,6 @@ from raystreams.stores.errors import RaystreamsError
 
 COMMON = ("disorder", "idle_after", "partitioned", "on_error")
 """What may be said of every source (`connectors.base.Reading`)."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClusterSettings:
-    """What a task may take in a cluster."""
-
-    num_cpus: float = 1
-    memory: Bytes | None = None
-    resources: Mapping[str, float] = field(default_factory=dict)
-    standby_replicas: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

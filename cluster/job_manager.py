@@ -15,6 +15,7 @@ import os
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from logging import getLogger
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from raystreams.cluster.actor import TaskActor, end_with
 from raystreams.cluster.errors import ConfigError
 from raystreams.cluster.job_record import OVER, Copy, JobRecord, PartitionRecord
+from raystreams.cluster.log_lines import Line, LogLines
 from raystreams.cluster.names import NAMESPACE
 from raystreams.cluster.orders import Mode, Report
 from raystreams.cluster.placement import spread
@@ -34,6 +36,8 @@ from raystreams.cluster.statuses import JobStatus, Place, status_of
 from raystreams.cluster.supervision import Supervisor
 from raystreams.cluster.survey import Look, forget_markers, groups, look, markers, state_of
 from raystreams.cluster.user_code import message_of
+
+_log = getLogger(__name__)
 
 REPORT_SECONDS = 0.2
 TICK_SECONDS = 0.25
@@ -49,6 +53,8 @@ class JobManager:
 
     def __init__(self, job: str) -> None:
         self._job = job
+        self._lines = LogLines()
+        self._lines.take_over()
         self._records = RayRecords()
         self._handles: dict[str, Any] = {}
         self._watched: dict[str, asyncio.Task[None]] = {}
@@ -91,6 +97,10 @@ class JobManager:
         self._notify()
         return {partition: task.goes_to for partition, task in record.tasks.items() if task.goes_to}
 
+    async def logs(self, after: int) -> list[Line]:
+        """The last lines that were logged here, after one."""
+        return self._lines.after(after)
+
     async def places(self) -> dict[int, Place]:
         """Where the partitions are, for reads."""
         self._begin()
@@ -105,12 +115,6 @@ class JobManager:
             for partition, task in record.tasks.items()
             if task.owner in task.copies
         }  # fmt: skip
-
-    async def names(self) -> dict[int, str]:
-        """The actors of the partitions' tasks."""
-        self._begin()
-        record = self._supervisor.record if self._supervisor is not None else None
-        return {} if record is None else {partition: task.owner for partition, task in record.tasks.items()}
 
     # ---- life
 
@@ -135,6 +139,7 @@ class JobManager:
             if is_new:
                 await self._place(record)
             self._records.save(record)
+            _log.info("the manager's incarnation %d %s", record.incarnation, "starts the tasks" if is_new else "takes over")
             supervisor = Supervisor(record, self, time.monotonic())
             supervisor.see_nodes(nodes_now())
             self._supervisor = supervisor

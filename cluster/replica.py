@@ -13,9 +13,11 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from logging import getLogger
 from pathlib import Path
 from typing import Any, Protocol
 
+import msgspec
 from raystreams.cluster.collected import collected_topics, kept_in_state
 from raystreams.cluster.errors import ConfigError, NotAvailableError
 from raystreams.cluster.garbage import rarely_collected
@@ -35,6 +37,8 @@ from raystreams.cluster.task_shell import RunSettings, TaskShell, splits_of_job
 from raystreams.cluster.user_code import message_of
 from raystreams.stores.database import TaskDatabase
 from raystreams.stores.errors import CorruptedStoreError
+
+_log = getLogger(__name__)
 
 REPLICA_SECONDS = 3.0
 """A standby that does not answer for so long is lost."""
@@ -228,6 +232,7 @@ class Replica:
         self._member = TaskMember(self._shell, orders.epoch, clock=time.monotonic)
         self._shell.read()
         self._open_reads(self._database)
+        _log.info("partition %d: the task of epoch %d works at %s", self.partition, orders.epoch, self.path)
         self._note_progress()
         early, self._early = self._early, []
         for data, respond in early:
@@ -351,6 +356,7 @@ class Replica:
         except Exception as another:  # of a sink: the first one counts
             error.add_note(str(another)) if hasattr(error, "add_note") else None
         self._report = _with_state(last, "failed", error=message_of(error), lost_state=lost)
+        _log.error("partition %d has failed", self.partition, exc_info=error)
 
     def _close(self) -> None:
         """Close everything, without a commit."""
@@ -375,6 +381,4 @@ class Replica:
 
 
 def _with_state(report: Report, state: Any, **changes: Any) -> Report:
-    import msgspec
-
     return msgspec.structs.replace(report, state=state, **changes)

@@ -11,13 +11,12 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import ray
 from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+from raystreams.cluster.cluster_settings import ClusterSettings
 from raystreams.cluster.code_bundle import bundle
 from raystreams.cluster.collected import Page, page_of
 from raystreams.cluster.collected import collect as fill
@@ -36,15 +35,6 @@ PATIENCE = 30.0
 """Seconds that a manager may take to answer: it may be starting again on another node."""
 
 LOCAL = "local"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Submission:
-    """What a job asks of a cluster."""
-
-    needs: TaskNeeds = field(default_factory=TaskNeeds)
-    standby_replicas: int = 0
-    runtime_env: dict[str, Any] = field(default_factory=dict)
 
 
 @contextmanager
@@ -84,10 +74,11 @@ def _join(address: str | None, num_cpus: float | None) -> None:
         raise ConfigError(f"the Ray cluster can't be joined: {error}") from error
 
 
-def submit(job: Job, submission: Submission, *, root: Path | None = None) -> None:
+def submit(job: Job, needs: TaskNeeds | None = None) -> None:
     """Start a job in the cluster that this process is in. ConfigError says why it can't be started.
 
-    A job that was stopped, or has failed, goes on from its state. One that runs, or has finished, is an error.
+    A job that was stopped, or has failed, goes on from its state; one that has finished finishes again at once. One that runs
+    is an error. `needs` are what its tasks take in place of what the job says.
     """
     if job.state_dir is None:
         raise ConfigError(f"the job {job.name!r} has no state_dir: what its tasks keep would be lost with their processes")
@@ -99,20 +90,27 @@ def submit(job: Job, submission: Submission, *, root: Path | None = None) -> Non
             f"a job {job.name!r} is {known.state} in this cluster. Stop it first (`raystreams stop {job.name}`), or give "
             f"this one another name"
         )
-    packed = bundle(job, root=root)
+    packed = bundle(job, root=job.folder)
     record = JobRecord(
         job=job.name,
         partitions=job.partitions,
         state_dir=str(job.state_dir.absolute()),
-        needs=submission.needs,
-        runtime_env=submission.runtime_env,
-        standby_replicas=submission.standby_replicas,
+        needs=needs or needs_of(job.cluster),
+        runtime_env=job.runtime_env,
+        standby_replicas=job.cluster.standby_replicas,
         incarnation=0 if known is None else known.incarnation,
         submitted_at=time.time(),
     )
     records.save_bundle(job.name, packed)
     records.save(record)
     _start_manager(job.name)
+
+
+def needs_of(settings: ClusterSettings) -> TaskNeeds:
+    """Return what a task takes of its node."""
+    return TaskNeeds(
+        num_cpus=settings.num_cpus, memory=settings.memory, resources=dict(settings.resources), labels=dict(settings.labels)
+    )
 
 
 def resume(job: str) -> None:

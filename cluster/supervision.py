@@ -8,12 +8,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from logging import getLogger
 
 from raystreams.cluster.custody import Custody, Fleet, TooManyDeathsError
 from raystreams.cluster.job_record import JobRecord, JobState, Outcome
 from raystreams.cluster.known_actors import KnownActors
 from raystreams.cluster.orders import Mode, Orders, Peer, Report
 from raystreams.cluster.placement import Node
+
+_log = getLogger(__name__)
 
 _STATE_OF: Mapping[Mode, JobState] = {"run": "running", "pause": "paused", "stop": "stopping"}
 
@@ -124,6 +127,7 @@ class Supervisor:
         record = self.record
         record.error = record.error or error
         record.state, record.mode = "failed", "stop"
+        _log.error("the job has failed: %s", record.error)
         self._fleet.save(record)
 
     def _see_running(self) -> None:

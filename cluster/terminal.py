@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from raystreams.cluster.progress import Progress, SourceProgress, Summary
 
@@ -139,6 +139,19 @@ def summary_text(job: str, summary: Summary) -> str:
     lines += _counts("dropped", {f"{operator}: {reason}": n for (operator, reason), n in summary.dropped.items()})
     lines += _counts("dead letters", {f"{topic}: {reason}": n for (topic, reason), n in summary.dead_letters.items()})
     return "\n".join(lines)
+
+
+def summary_data(job: str, summary: Summary) -> dict[str, Any]:
+    """Return what a run did, for programs."""
+    return {
+        "job": job,
+        "seconds": round(summary.seconds, 3),
+        "already_finished": summary.already_finished,
+        "sources": dict(summary.sources),
+        "sinks": dict(summary.sinks),
+        "dropped": [{"operator": o, "reason": r, "count": n} for (o, r), n in summary.dropped.items()],
+        "dead_letters": [{"topic": t, "reason": r, "count": n} for (t, r), n in summary.dead_letters.items()],
+    }
 
 
 def _counts(what: str, counts: Mapping[str, int]) -> Iterator[str]:

@@ -10,6 +10,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from raystreams.cluster.client import Client as Client
+    from raystreams.cluster.client import connect as connect
+    from raystreams.cluster.cluster_settings import ClusterSettings as ClusterSettings
     from raystreams.cluster.connectors.base import BadRow as BadRow
     from raystreams.cluster.connectors.base import ColumnBatch as ColumnBatch
     from raystreams.cluster.connectors.base import Sink as Sink
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from raystreams.cluster.connectors.rows import Rows as Rows
     from raystreams.cluster.errors import BadRowError as BadRowError
     from raystreams.cluster.errors import ConfigError as ConfigError
+    from raystreams.cluster.errors import JobFailedError as JobFailedError
     from raystreams.cluster.errors import NotAvailableError as NotAvailableError
     from raystreams.cluster.errors import RetryLater as RetryLater
     from raystreams.cluster.errors import SinkError as SinkError
@@ -42,6 +46,9 @@ if TYPE_CHECKING:
     from raystreams.cluster.progress import Progress as Progress
     from raystreams.cluster.progress import Summary as Summary
     from raystreams.cluster.simulation import check_crashes as check_crashes
+    from raystreams.cluster.statuses import JobStatus as JobStatus
+    from raystreams.cluster.statuses import TaskStatus as TaskStatus
+    from raystreams.cluster.submitted import SubmittedJob as SubmittedJob
     from raystreams.cluster.testing import TopologyTestDriver as TopologyTestDriver
     from raystreams.operators.aggregations import Aggregates as Aggregates
     from raystreams.operators.aggregations import Aggregation as Aggregation
@@ -131,6 +138,8 @@ _HOMES = {
     "stores.values": (
         "PUT_LATEST", "PUT_REFUSED", "ValueAndTimestamp", "VersionedRecord", "Windowed",
     ),
+    "cluster.client": ("Client", "connect"),
+    "cluster.cluster_settings": ("ClusterSettings",),
     "cluster.connectors.base": (
         "BadRow", "ColumnBatch", "Sink", "SinkBatch", "SinkWriter", "Source", "SourceRecord", "Wait",
     ),
@@ -143,10 +152,14 @@ _HOMES = {
     "cluster.connectors.parquet": ("ParquetSource",),
     "cluster.connectors.parquet_sink": ("ParquetSink",),
     "cluster.connectors.rows": ("Rows",),
-    "cluster.errors": ("BadRowError", "ConfigError", "NotAvailableError", "RetryLater", "SinkError", "SourceError"),
+    "cluster.errors": (
+        "BadRowError", "ConfigError", "JobFailedError", "NotAvailableError", "RetryLater", "SinkError", "SourceError",
+    ),
     "cluster.job": ("Job", "Output", "Result", "RunningJob"),
     "cluster.progress": ("Progress", "Summary"),
     "cluster.simulation": ("check_crashes",),
+    "cluster.statuses": ("JobStatus", "TaskStatus"),
+    "cluster.submitted": ("SubmittedJob",),
     "cluster.testing": ("TopologyTestDriver",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

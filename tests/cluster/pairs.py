@@ -1,4 +1,4 @@
-"""Two tasks of a small job, each with its `Links`, for tests that deliver or lose every packet themselves. Task 0 owns the split."""
+"""Two tasks of a small job, each with its `Links`: a test delivers or loses every packet itself. Task 0 owns the split."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class Copies:
 
     def settle(self) -> list[str]:
         """All requests are handled until none is due; returns what was asked."""
-        asked_for = []
+        asked_for: list[str] = []
         while due := self.replication.due():
             for name, asked in due:
                 asked_for.append(asked.what)

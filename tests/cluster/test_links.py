@@ -188,8 +188,11 @@ def test_a_peer_that_comes_back_gets_what_it_had_not_committed() -> None:
     pair.exchange()
     pair.crash(1)
     pair.tell(0)
+    again = pair.due(0)
+    pair.deliver(again)
     pair.exchange()
 
+    assert runs_of(again) == [(2, 2)]
     assert written(pair.step(1)) == [(THERE, 2), (THERE, 3)]
     assert pair.links[0].taken_by_peers() == {1: 5}
 

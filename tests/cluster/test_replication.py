@@ -246,6 +246,31 @@ def test_an_answer_that_comes_after_the_loss_counts_for_nothing() -> None:
     assert not copies.replication.answered("s", asked, Replicated(fenced=True))
 
 
+def test_the_answer_to_an_earlier_request_is_not_taken_for_that_to_the_last_one() -> None:
+    copies = Copies()
+    copies.commit({"a": "1"})
+    copies.add()
+    first = copies.due()
+    copies.replication.lost("s", first)
+    second = copies.due()
+    copies.replication.answered("s", first, Replicated((1, 1)))
+
+    assert copies.replication.phases() == {"s": ("behind", 1)} and copies.replication.due() == []
+    copies.replication.answered("s", second, Replicated((1, 1)))
+    assert copies.replication.phases() == {"s": ("in sync", 1)}
+
+
+def test_losses_are_counted_on_from_those_that_orders_know() -> None:
+    copies = followed()
+    copies.written["s"] = (True, 3)
+    copies.start()
+    copies.settle()
+    copies.commit({"b": "2"})
+    copies.replication.lost("s", copies.due())
+
+    assert copies.replication.phases() == {"s": ("lost", 4)}
+
+
 def test_a_standby_that_does_not_say_it_has_the_commits_is_lost() -> None:
     copies = followed()
     copies.commit({"b": "2"})

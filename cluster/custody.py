@@ -94,8 +94,9 @@ class Custody:
             copy = task.copies.get(name)
             if copy is None:
                 continue
-            if phase != "in sync" and round > copy.round:
-                copy.in_sync, copy.round, changed = False, round, True
+            if round > copy.round:
+                # It may have caught up already, if the loss was short: a loss that has to be let go of is still "lost".
+                copy.in_sync, copy.round, changed = phase == "in sync", round, True
             elif phase == "in sync" and round == copy.round and not copy.in_sync:
                 copy.in_sync, changed = True, True
         if changed:

@@ -1,4 +1,4 @@
-"""A supervisor whose fleet is a list: a test says which nodes there are and what actors report, and reads what is done about it."""
+"""A supervisor whose fleet is a list: a test says which nodes there are and what actors report, and reads what is done."""
 
 from __future__ import annotations
 

@@ -226,6 +226,16 @@ def test_a_task_that_dies_again_and_again_fails_the_job_with_the_reason() -> Non
     assert (job.supervisor.is_over, job.record.state) == (True, "failed")
 
 
+def test_the_first_error_is_the_one_that_is_kept() -> None:
+    job = running(2)
+    job.report(1, "failed", error="no")
+    for _ in range(7):
+        job.dies()
+        job.tick()
+
+    assert job.record.error == "no"
+
+
 def test_deaths_of_long_ago_do_not_count() -> None:
     job = running()
     for _ in range(20):

@@ -54,6 +54,7 @@ class Custody:
         self.nodes: Mapping[str, Node] = {}
         self.missing: list[int] = []
         """Partitions that have no copy that may go on."""
+        self.most_deaths = DEATHS
         self._deaths: dict[int, list[float]] = {}
         self._told_missing: set[int] = set()
 
@@ -137,7 +138,7 @@ class Custody:
     def _count_death(self, partition: int, why: str, now: float) -> None:
         times = [time for time in self._deaths.get(partition, ()) if now - time < DEATHS_SECONDS]
         self._deaths[partition] = [*times, now]
-        if len(times) >= DEATHS:
+        if len(times) >= self.most_deaths:
             raise TooManyDeathsError(
                 f"partition {partition} died {len(times) + 1} times within {DEATHS_SECONDS:g} s. The last time: {why}"
             )

@@ -64,7 +64,15 @@ class Shell(Protocol):
 class TaskMember:
     """A running task of a job in a cluster."""
 
-    def __init__(self, shell: Shell, epoch: int, *, clock: Callable[[], float], sync: bool = True) -> None:
+    def __init__(
+        self,
+        shell: Shell,
+        epoch: int,
+        *,
+        clock: Callable[[], float],
+        sync: bool = True,
+        turn_records: int = TURN_RECORDS,
+    ) -> None:
         self.shell, self.task, self.epoch = shell, shell.task, epoch
         self.links = Links(self.task, epoch)
         self.replication = Replication(epoch, lineage_of(shell.database), shell.database.rows)
@@ -74,7 +82,7 @@ class TaskMember:
         self.is_done = self.is_quiet = False
         self.activity = 0
         self.commits = self.processed = 0
-        self._clock, self._sync = clock, sync
+        self._clock, self._sync, self._turn_records = clock, sync, turn_records
         self._loops_ended: int | None = None
         self._must_commit = self._may_commit = False
         """There are records to commit; there is something, such as what a sink has written."""
@@ -120,7 +128,7 @@ class TaskMember:
         if self.mode == "run":
             took = self.shell.take()
             fired = self.shell.punctuate()
-            done = self.task.process(TURN_RECORDS)
+            done = self.task.process(self._turn_records)
             ended = self.task.took_ends()
             self._since_commit += done
             self.processed += done

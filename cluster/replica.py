@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import queue
 import threading
-import time
 from collections.abc import Callable
 from logging import getLogger
 from pathlib import Path
@@ -25,13 +24,13 @@ from raystreams.cluster.job import Job
 from raystreams.cluster.links import FencedError, Packet, Reply, decode_packet
 from raystreams.cluster.member import TaskMember
 from raystreams.cluster.orders import Orders, PlannedSplit, Report
-from raystreams.cluster.ownership import open_owned
 from raystreams.cluster.replication import Replicate, Replicated
-from raystreams.cluster.reports import report_of
+from raystreams.cluster.reports import noted, report_of
 from raystreams.cluster.sink_writers import wait_or_stop
-from raystreams.cluster.standby import FolderPlace, Standby
+from raystreams.cluster.standby import Standby
 from raystreams.cluster.state_check import check_topology, was_finished
 from raystreams.cluster.state_dir import task_identity
+from raystreams.cluster.surroundings import PROCESS, Surroundings
 from raystreams.cluster.task_reads import ReadRequest, ReadResponse, TaskReads
 from raystreams.cluster.task_shell import RunSettings, TaskShell, splits_of_job
 from raystreams.cluster.user_code import message_of
@@ -64,8 +63,17 @@ class Wires(Protocol):
 class Replica:
     """One copy of one partition."""
 
-    def __init__(self, open_job: Callable[[], Job], name: str, partition: int, path: Path, wires: Wires) -> None:
+    def __init__(
+        self,
+        open_job: Callable[[], Job],
+        name: str,
+        partition: int,
+        path: Path,
+        wires: Wires,
+        surroundings: Surroundings = PROCESS,
+    ) -> None:
         self.name, self.partition, self.path, self._wires = name, partition, path, wires
+        self._around, self._clock = surroundings, surroundings.clock
         self._open_job = open_job
         self._mail: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
         self._wake = threading.Event()
@@ -105,6 +113,16 @@ class Replica:
             raise NotAvailableError(f"partition {self.partition} is being opened or moved", True)
         return reads.read(request)
 
+    @property
+    def member(self) -> TaskMember | None:
+        """The task, if this is it now."""
+        return self._member
+
+    @property
+    def open_database(self) -> TaskDatabase | None:
+        """What it has open."""
+        return self._database if self._standby is None else self._standby.database
+
     def end(self) -> None:
         """Leave the loop, without a commit."""
         self._ending.set()
@@ -114,22 +132,25 @@ class Replica:
 
     def run(self) -> None:
         """Work until `end`, or until another has taken this one's place."""
+        with rarely_collected():
+            while not self.is_ended:
+                self._wake.clear()
+                if not self.step():
+                    self._wake.wait(0.05)
+
+    def step(self) -> bool:
+        """One round of the loop; returns whether there may be more to do at once."""
         try:
-            with rarely_collected():
-                while not self._ending.is_set():
-                    self._wake.clear()
-                    try:
-                        busy = self._round()
-                    except FencedError:
-                        break
-                    except Exception as error:
-                        self._fail(error)
-                        busy = False
-                    if not busy:
-                        self._wake.wait(0.05)
-        finally:
-            self._close()
-            self.is_ended = True
+            if not self._ending.is_set():
+                return self._round()
+        except FencedError:
+            _log.info("partition %d: another one has taken the place of %s", self.partition, self.name)
+        except Exception as error:
+            self._fail(error)
+            return False
+        self.is_ended = True
+        self._close()
+        return False
 
     def _round(self) -> bool:
         """Everything once; returns whether there may be more to do at once."""
@@ -141,17 +162,17 @@ class Replica:
             for packet in member.due():
                 self._wires.packet(self._peers[packet.message.receiver], packet)
             for name, asked in member.replicas_due():
-                self._asked[name] = (time.monotonic(), asked)
+                self._asked[name] = (self._clock(), asked)
                 self._wires.request(name, asked)
             self._see_lost_replicas(member)
             if member.is_over and not was_over:
                 self._leave(member)
-        if time.monotonic() - self._reported_at >= REPORT_SECONDS:
+        if self._clock() - self._reported_at >= REPORT_SECONDS:
             self._note_progress()
         return busy
 
     def _handle_mail(self) -> bool:
-        now = time.monotonic()
+        now = self._clock()
         due = [mail for at, mail in self._later if at <= now]
         self._later = [(at, mail) for at, mail in self._later if at > now]
         while True:
@@ -199,7 +220,7 @@ class Replica:
         if self._member is not None:
             raise FencedError
         if self._standby is None:
-            place = FolderPlace(self.path, self._identity())
+            place = self._around.place(self.path, self._identity())
             self._standby = Standby(place, on_close=self._close_reads, on_open=self._open_reads)
             self._report = Report(state="standby", lineage=self._standby.lineage or (0, 0))
         self._standby.know(orders.epoch)
@@ -216,20 +237,21 @@ class Replica:
         if self._standby is not None:
             self._standby.close()
             self._standby = None
-        place = FolderPlace(self.path, self._identity())
-        self._database = open_owned(self.path, place.open)
+        self._database = self._around.open_task(self.path, self._around.place(self.path, self._identity()))
         check_topology(self._database, job.topology)
         self._already_finished = was_finished(self._database)
         settings = RunSettings(
             name=job.name, partitions=job.partitions, state_dir=job.state_dir, on_error=job.on_error,
             exactly_once=job.guarantee == "exactly_once", epoch=orders.epoch, keep_outputs=collected_topics(job.bindings),
         )  # fmt: skip
-        self._shell = TaskShell(
+        self._shell = self._around.shell(
             job.topology, kept_in_state(job.bindings), settings, self.partition, self._database, splits,
             wake=self._wake.set, stopping=self._sink_waits,
         )  # fmt: skip
         self._shell.open()
-        self._member = TaskMember(self._shell, orders.epoch, clock=time.monotonic)
+        self._member = TaskMember(
+            self._shell, orders.epoch, clock=self._clock, turn_records=self._around.turn_records
+        )
         self._shell.read()
         self._open_reads(self._database)
         _log.info("partition %d: the task of epoch %d works at %s", self.partition, orders.epoch, self.path)
@@ -242,7 +264,7 @@ class Replica:
         """A sink wants to be asked again later: the loop goes on meanwhile, but at the start, when nothing else can be done."""
         if self._member is None:
             return wait_or_stop(self._ending.is_set)(seconds)
-        self._member.sinks_wait_until = time.monotonic() + seconds
+        self._member.sinks_wait_until = self._clock() + seconds
         return True
 
     def _check_visible(self, job: Job, splits: list[Any]) -> None:
@@ -270,7 +292,7 @@ class Replica:
         if self._member is None:
             return
         if reply is None:
-            self._later.append((time.monotonic() + RETRY_SECONDS, ("failed", packet)))
+            self._later.append((self._clock() + RETRY_SECONDS, ("failed", packet)))
         else:
             self._member.answered(packet, reply)
 
@@ -298,7 +320,7 @@ class Replica:
             self._member.replicated(name, asked, answer)
 
     def _see_lost_replicas(self, member: TaskMember) -> None:
-        late = time.monotonic() - REPLICA_SECONDS
+        late = self._clock() - REPLICA_SECONDS
         for name, (at, asked) in [*self._asked.items()]:
             if at < late:
                 del self._asked[name]
@@ -318,33 +340,16 @@ class Replica:
     # ---- ends
 
     def _note_progress(self) -> None:
-        self._reported_at = time.monotonic()
+        self._reported_at = self._clock()
         if self._member is not None and self._shell is not None:
-            self._report = self._progress(self._member, self._shell)
+            self._report = noted(self._member, self._shell, already_finished=self._already_finished)
         if self._reads is not None:
             self._reads.expire()
-
-    def _progress(self, member: TaskMember, shell: TaskShell) -> Report:
-        task = member.task
-        times = [source.event_time for source in shell.progress() if source.event_time is not None]
-        return Report(
-            state="paused" if member.mode == "pause" else "running",
-            epoch=member.epoch,
-            event_time=max(times, default=None),
-            held_up=any(task.is_held_up(channel) for channel in task.splits.values() if not channel.finished),
-            sources=shell.progress(),
-            sinks=dict(task.outputs.written),
-            dropped=[(operator, reason, count) for (operator, reason), count in task.dropped.items()],
-            dead_letters=[(topic, reason, count) for (topic, reason), count in task.host.dead_letters.items()],
-            already_finished=self._already_finished,
-            lineage=task.lineage,
-        )
 
     def _leave(self, member: TaskMember) -> None:
         """Everything is committed, as ordered: give the files back, and say so."""
         assert self._shell is not None
-        progress = self._progress(member, self._shell)
-        ended = report_of(progress, member)
+        ended = report_of(noted(member, self._shell, already_finished=self._already_finished), member)
         self._close()
         self._report = _with_state(ended, "finished" if member.mode == "finish" else "stopped")
 

@@ -5,6 +5,24 @@ from __future__ import annotations
 import msgspec
 from raystreams.cluster.member import TaskMember
 from raystreams.cluster.orders import Report
+from raystreams.cluster.task_shell import TaskShell
+
+
+def noted(member: TaskMember, shell: TaskShell, *, already_finished: bool) -> Report:
+    """What only the task's own thread may look at."""
+    task, sources = member.task, shell.progress()
+    return Report(
+        state="paused" if member.mode == "pause" else "running",
+        epoch=member.epoch,
+        event_time=max((source.event_time for source in sources if source.event_time is not None), default=None),
+        held_up=any(task.is_held_up(channel) for channel in task.splits.values() if not channel.finished),
+        sources=sources,
+        sinks=dict(task.outputs.written),
+        dropped=[(operator, reason, count) for (operator, reason), count in task.dropped.items()],
+        dead_letters=[(topic, reason, count) for (topic, reason), count in task.host.dead_letters.items()],
+        already_finished=already_finished,
+        lineage=task.lineage,
+    )
 
 
 def report_of(noted: Report, member: TaskMember | None) -> Report:

@@ -16,9 +16,11 @@ A failure names its seed; `seeds=[17]` runs that one again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from pathlib import Path
 from random import Random
 from typing import Any
 
+from raystreams.cluster.simulated_cluster import SimulatedCluster
 from raystreams.cluster.simulated_run import Outcome, SimulatedRun, SplitInput, by_topic
 from raystreams.cluster.task import PartitionTask
 from raystreams.operators.graph import ChannelSink, ChannelSource, Node, TopicSink, Topology
@@ -70,6 +72,35 @@ def check_splits(
         difference = compare.difference(expected, compare.what_counts(outcome))
         if difference is not None:
             raise AssertionError(f"seed={seed}, partitions={partitions}: {difference}\n{_tail(run)}")
+
+
+def check_cluster(
+    topology: Topology,
+    splits: Sequence[SplitInput],
+    *,
+    partitions: int,
+    seeds: Iterable[int],
+    standbys: int = 0,
+    edge_records: int = 64,
+    folder: Path | None = None,
+) -> None:
+    """`check_splits` in a cluster: with nodes, standbys and a supervisor (`simulated_cluster.py`). State is in memory, or
+    below a folder for each seed."""
+    compare = Comparison(SimulatedRun(topology, splits, partitions, None))
+    with SimulatedCluster(topology, splits, partitions, None, edge_records=edge_records) as calm:
+        expected = compare.what_counts(calm.run())
+    for seed in seeds:
+        disk = None if folder is None else folder / str(seed)
+        with SimulatedCluster(
+            topology, splits, partitions, Random(seed), standbys=standbys, edge_records=edge_records, folder=disk
+        ) as run:
+            where = f"seed={seed}, partitions={partitions}, standbys={standbys}"
+            try:
+                difference = compare.difference(expected, compare.what_counts(run.run()))
+            except (AssertionError, RaystreamsError) as error:
+                raise AssertionError(f"{where}: {error}\n{_tail(run)}") from error
+            if difference is not None:
+                raise AssertionError(f"{where}: {difference}\n{_tail(run)}")
 
 
 class Comparison:
@@ -207,5 +238,5 @@ def _short(rows: Any, others: Any) -> str:
     return f"{len(rows)} rows, from {first} on {rows[first : first + 2]!r}"
 
 
-def _tail(run: SimulatedRun) -> str:
+def _tail(run: SimulatedRun | SimulatedCluster) -> str:
     return "history: " + ", ".join(run.history[-SHOWN:])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from raystreams.cluster.bindings import AnySource
 from raystreams.cluster.connectors.base import Wait
@@ -39,6 +39,23 @@ def failure_of(error: BaseException, topic: str, split: str) -> BaseException:
     told = SourceError(f"the source of {topic!r} failed in the split {split!r}: {place_of(error, None)}: {describe(error)}")
     told.__cause__ = error
     return told
+
+
+class Reader(Protocol):
+    """Hands over what a split yields."""
+
+    def take(self) -> Any:
+        """The next batch, `Wait`, `Ended` or `Failed`; None if there is nothing yet."""
+        ...
+
+    @property
+    def has_more(self) -> bool:
+        """Whether `take` has something to give now."""
+        ...
+
+    def stop(self) -> None:
+        """Read no further."""
+        ...
 
 
 class SplitReader:

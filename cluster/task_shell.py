@@ -12,17 +12,18 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from raystreams.cluster.bindings import Bindings, splits_of
+from raystreams.cluster.bindings import AnySource, Bindings, splits_of
 from raystreams.cluster.channels import START, Channel
 from raystreams.cluster.connectors.base import SizedSource, Wait, reading_of
 from raystreams.cluster.feeding import Feeder
 from raystreams.cluster.outputs import WrittenBatch
 from raystreams.cluster.progress import SourceProgress
 from raystreams.cluster.sink_writers import SinkWriters
-from raystreams.cluster.split_reader import Ended, Failed, SplitReader, failure_of
+from raystreams.cluster.split_reader import Ended, Failed, Reader, SplitReader, failure_of
 from raystreams.cluster.task import PartitionTask
-from raystreams.cluster.task_settings import TaskSettings
+from raystreams.cluster.task_settings import EDGE_RECORDS, TaskSettings
 from raystreams.cluster.wiring import Split, topics_of
 from raystreams.operators.graph import TopicSource, Topology
 from raystreams.operators.options import OnError
@@ -48,6 +49,7 @@ class RunSettings:
     """The incarnation of the task, in a cluster."""
     keep_outputs: frozenset[str] = frozenset()
     """See `TaskSettings`."""
+    edge_records: int = EDGE_RECORDS
 
 
 def wall_clock() -> int:
@@ -77,7 +79,7 @@ def splits_of_job(topology: Topology, bindings: Bindings, partitions: int) -> li
 class _SplitRun:
     """A split while it is read."""
 
-    def __init__(self, split: Split, reader: SplitReader, feeder: Feeder, channel: Channel, idle_after: int | None) -> None:
+    def __init__(self, split: Split, reader: Reader, feeder: Feeder, channel: Channel, idle_after: int | None) -> None:
         self.split, self.reader, self.feeder, self.channel, self.idle_after = split, reader, feeder, channel, idle_after
         self.ended = False
         self.quiet_since: float | None = None
@@ -97,16 +99,18 @@ class TaskShell:
         *,
         wake: Callable[[], None],
         stopping: Callable[[float], bool],
+        reader: Callable[[AnySource, str, Any, Callable[[], None]], Reader] = SplitReader,
     ) -> None:
         self.topology, self.bindings, self.settings, self.database = topology, bindings, settings, database
         self.task = PartitionTask(
             topology, partition, settings.partitions, database, splits=splits, wall_clock=wall_clock,
             settings=TaskSettings(
-                job=settings.name, on_error=settings.on_error, epoch=settings.epoch, keep_outputs=settings.keep_outputs
+                job=settings.name, on_error=settings.on_error, epoch=settings.epoch, keep_outputs=settings.keep_outputs,
+                edge_records=settings.edge_records,
             ),
         )  # fmt: skip
         self.writers = SinkWriters(self.task, topology, bindings.sinks, stopping)
-        self._splits, self._wake = splits, wake
+        self._splits, self._wake, self._reader = splits, wake, reader
         self._runs: list[_SplitRun] = []
 
     # ---- opening and closing
@@ -134,7 +138,7 @@ class TaskShell:
                 on_error=reading.on_error or operator.consumed.on_error or self.settings.on_error,
                 exactly_once=self.settings.exactly_once,
             )  # fmt: skip
-            reader = SplitReader(source, split.name, channel.position, self._wake)
+            reader = self._reader(source, split.name, channel.position, self._wake)
             self._runs.append(_SplitRun(split, reader, feeder, channel, reading.idle_after))
 
     def stop_reading(self) -> None:

@@ -9,6 +9,7 @@ from raystreams.cluster.links import Packet
 from raystreams.cluster.member import TaskMember
 from raystreams.cluster.orders import Mode, Orders, Peer
 from raystreams.cluster.outputs import WrittenBatch
+from raystreams.cluster.standby import MemoryPlace, Standby
 from raystreams.cluster.task import PartitionTask
 from raystreams.cluster.task_settings import TaskSettings
 from raystreams.cluster.wiring import Split
@@ -16,6 +17,7 @@ from raystreams.stores.database import TaskDatabase
 from raystreams.stores.memory import MemoryEngine
 
 from raystreams import Topology
+from tests.cluster.pairs import counting
 
 
 class ListShell:
@@ -150,3 +152,45 @@ class Members:
                 if number not in self.dead:
                     member.turn()
             self.deliver()
+
+
+def alone(*, ends: bool = False) -> Members:
+    """One task that has read, committed and written something, and waits for more."""
+    made = Members(counting(), 1, ends=ends)
+    made.shells[0].give((None, "first"))
+    made.rounds(4)
+    if not ends:  # one more now, so that the next commit is not due by its time
+        made.shells[0].give((None, "second"))
+        made.members[0].turn()
+    made.shells[0].written.clear()
+    made.shells[0].taken = made.shells[0].asked = 0
+    return made
+
+
+def with_standby(partition: int = 0) -> tuple[Members, TaskMember, Standby]:
+    """A task of two with a standby that has caught up; nothing was read."""
+    made = Members(counting(), ends=False)
+    made.rounds(3)
+    task, standby = made.members[partition], Standby(MemoryPlace({"partition": partition}))
+    task.follow(made.orders(partition, standbys={"s": (False, 0)}))
+    replicate(task, standby)
+    return made, task, standby
+
+
+def replicate(task: TaskMember, standby: Standby) -> None:
+    """The standby handles what it is asked, until nothing is due."""
+    while due := task.replicas_due():
+        for name, asked in due:
+            task.replicated(name, asked, standby.handle(asked))
+
+
+def again(made: Members, partition: int = 0) -> TaskDatabase:
+    """The files of a task, as the next start finds them."""
+    made.shells[partition].database.close()
+    return TaskDatabase.open(None, {"partition": partition}, engine=made.engines[partition])
+
+
+def left_to_write(made: Members, partition: int = 0) -> list[tuple[Any, Any]]:
+    """What the next start of a task gives to the sink first."""
+    outputs = PartitionTask(made.topology, partition, made.partitions, again(made, partition), wall_clock=lambda: 0).outputs
+    return [(record.key, record.value) for batch in outputs.pending("out") for record in batch.records]

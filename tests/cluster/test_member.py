@@ -1,4 +1,4 @@
-"""A task among others, turn by turn: when it commits, what leaves after that, and how it comes to its end."""
+"""A task among others, turn by turn: when it commits, what leaves after that, and when all is quiet."""
 
 from __future__ import annotations
 
@@ -9,52 +9,13 @@ from raystreams.cluster import member
 from raystreams.cluster.links import FencedError, Packet, Reply
 from raystreams.cluster.member import IDLE_SECONDS, TaskMember
 from raystreams.cluster.replication import Replicated
-from raystreams.cluster.rows import lineage_of
-from raystreams.cluster.standby import MemoryPlace, Standby
-from raystreams.cluster.state_check import was_finished
+from raystreams.cluster.rows import Rows, lineage_of
 from raystreams.cluster.task_shell import COMMIT_SECONDS
-from raystreams.stores.database import TaskDatabase
 from raystreams.stores.memory import MemoryEngine
 
 from raystreams import StreamsBuilder, Topology
-from tests.cluster.members import Members
+from tests.cluster.members import Members, again, alone, left_to_write, replicate, with_standby
 from tests.cluster.pairs import HERE, THERE, counting
-
-
-def alone(*, ends: bool = False) -> Members:
-    """One task that has read, committed and written something, and waits for more."""
-    made = Members(counting(), 1, ends=ends)
-    made.shells[0].give((None, "first"))
-    made.rounds(4)
-    if not ends:  # one more now, so that the next commit is not due by its time
-        made.shells[0].give((None, "second"))
-        made.members[0].turn()
-    made.shells[0].written.clear()
-    made.shells[0].taken = made.shells[0].asked = 0
-    return made
-
-
-def with_standby(partition: int = 0) -> tuple[Members, TaskMember, Standby]:
-    """A task of two with a standby that has caught up; nothing was read."""
-    made = Members(counting(), ends=False)
-    made.rounds(3)
-    task, standby = made.members[partition], Standby(MemoryPlace({"partition": partition}))
-    task.follow(made.orders(partition, standbys={"s": (False, 0)}))
-    replicate(task, standby)
-    return made, task, standby
-
-
-def replicate(task: TaskMember, standby: Standby) -> None:
-    while due := task.replicas_due():
-        for name, asked in due:
-            task.replicated(name, asked, standby.handle(asked))
-
-
-def again(made: Members, partition: int = 0) -> TaskDatabase:
-    """The files of a task, as the next start finds them."""
-    made.shells[partition].database.close()
-    return TaskDatabase.open(None, {"partition": partition}, engine=made.engines[partition])
-
 
 # ---- what leaves
 
@@ -223,6 +184,7 @@ def test_what_sinks_have_written_is_committed_later_and_then_nothing_more() -> N
     made.shells[0].give((None, "a"))
     made.rounds(1)
     commits = [task.commits]
+    made.clock.now += COMMIT_SECONDS / 2
     task.turn()
     commits.append(task.commits)
     made.rounds(1)
@@ -231,121 +193,30 @@ def test_what_sinks_have_written_is_committed_later_and_then_nothing_more() -> N
     commits.append(task.commits)
 
     assert [number - commits[0] for number in commits] == [0, 0, 1, 1]
-    assert task.task.outputs.topics() == []
+    assert left_to_write(made) == []
 
 
-# ---- pause, stop, finish
-
-
-def test_a_task_that_pauses_commits_what_it_has_and_takes_nothing_until_it_runs_again() -> None:
+def test_that_a_source_has_ended_is_committed_soon() -> None:
     made = alone()
-    task, shell = made.members[0], made.shells[0]
-    shell.give((None, "a"))
+    task, before = made.members[0], made.members[0].commits
+    made.shells[0].ends = True
     task.turn()
-    made.order_all("pause")
-    shell.give((None, "b"))
-    made.rounds(3)
-    paused = (shell.taken, shell.written[:], task.is_over)
-    made.order_all("run")
-    made.rounds(2)
-
-    assert paused == (1, [("a", 1)], False)
-    assert shell.written == [("a", 1), ("b", 1)]
-
-
-def test_a_task_that_stops_commits_what_it_has_and_then_what_its_sinks_have_written() -> None:
-    made = alone()
-    task, shell = made.members[0], made.shells[0]
-    shell.give((None, "a"))
-    task.turn()
-    before = (shell.written[:], task.is_over)
-    made.order_all("stop")
-    task.turn()
+    made.clock.now += IDLE_SECONDS + 0.0001
     task.turn()
 
-    assert before == ([], False)
-    assert (shell.written, task.is_over, task.due()) == ([("a", 1)], True, [])
-    assert task.task.outputs.topics() == [] and not was_finished(again(made))
+    assert task.commits == before + 1
 
 
-def test_a_task_that_finishes_says_so_in_its_files() -> None:
-    made = alone(ends=True)
-    made.rounds(3)
-    done = made.members[0].is_done
-    made.order_all("finish")
-    made.rounds(1)
+def test_what_peers_have_committed_is_committed_here_though_nothing_else_happens() -> None:
+    made = Members(counting(), ends=False)
+    made.shells[0].give((None, THERE))
+    made.rounds(10)
+    before = [task.commits for task in made.members]
+    made.rounds(5)
+    outbox = [name for name, _ in Rows(again(made), "_outbox").scan()]
 
-    assert (done, made.members[0].is_over) == (True, True)
-    assert was_finished(again(made))
-
-
-def test_a_task_that_is_over_does_nothing() -> None:
-    made = alone()
-    made.order_all("stop")
-    made.rounds(2)
-    made.shells[0].give((None, "a"))
-    commits = made.members[0].commits
-
-    assert not made.members[0].turn()
-    assert (made.members[0].commits, made.shells[0].taken) == (commits, 0)
-
-
-@pytest.mark.parametrize("mode", ["stop", "finish"])
-def test_an_end_waits_for_standbys(mode: Any) -> None:
-    made, task, standby = with_standby()
-    task.follow(made.orders(0, mode=mode, standbys={"s": (True, 0)}))
-    made.clock.now += 1
-    task.turn()
-    task.turn()
-    before = task.is_over
-    replicate(task, standby)
-    task.turn()
-
-    assert (before, task.is_over) == (False, True)
-    assert standby.lineage == lineage_of(made.shells[0].database)
-    assert was_finished(standby.database) is (mode == "finish")
-
-
-def test_a_stop_leaves_what_a_sink_does_not_take_to_the_next_start() -> None:
-    made = alone()
-    made.shells[0].sink_takes = False
-    made.shells[0].give((None, "a"))
-    made.rounds(2)
-    before = made.members[0].is_over
-    made.order_all("stop")
-    made.rounds(2)
-
-    assert (before, made.members[0].is_over, made.shells[0].written) == (False, True, [])
-    (batch,) = made.members[0].task.outputs.pending("out")
-    assert [(record.key, record.value) for record in batch.records] == [("a", 1)]
-
-
-def test_a_finish_waits_until_the_sink_takes_what_is_left() -> None:
-    made = alone()
-    made.shells[0].sink_takes = False
-    made.shells[0].give((None, "a"))
-    made.rounds(1)
-    made.order_all("finish")
-    made.rounds(3)
-    before = made.members[0].is_over
-    made.shells[0].sink_takes = True
-    made.rounds(3)
-
-    assert (before, made.members[0].is_over, made.shells[0].written) == (False, True, [("a", 1)])
-    assert made.members[0].task.outputs.topics() == []
-
-
-def test_two_tasks_come_to_their_end_together() -> None:
-    made = Members(counting())
-    made.shells[0].give(*((None, value) for value in (THERE, HERE, THERE)))
-    made.rounds(8)
-    done = [task.is_done for task in made.members]
-    made.order_all("finish")
-    made.rounds(2)
-
-    assert done == [True, True] and [task.is_over for task in made.members] == [True, True]
-    assert [shell.written for shell in made.shells] == [[(HERE, 1)], [(THERE, 1), (THERE, 2)]]
-    assert [was_finished(again(made, partition)) for partition in (0, 1)] == [True, True]
+    assert outbox == []
+    assert [task.commits for task in made.members] == before
 
 
 # ---- quiet, and loops
@@ -380,6 +251,66 @@ def test_who_sees_that_all_is_quiet_sees_what_was_done_before_too() -> None:
 
     assert was_quiet and at_arrival[0] == (before + 1, False)
     assert [change[1:] for change in changes] == [(False, False)] * len(changes)
+
+
+def test_what_a_turn_does_shows_in_the_activity_and_a_turn_that_does_nothing_does_not() -> None:
+    made = alone()
+    task = made.members[0]
+    activities = [task.activity]
+    for value in (None, "a", None):
+        if value is not None:
+            made.shells[0].give((None, value))
+        task.turn()
+        activities.append(task.activity)
+
+    assert [activity - activities[0] for activity in activities] == [0, 0, 1, 1]
+
+
+def at_the_end_of_its_source() -> Members:
+    """The last record and the end are processed, and not committed."""
+    made = alone()
+    made.shells[0].ends = True
+    made.shells[0].give((None, "a"))
+    made.members[0].turn()
+    made.members[0].turn()
+    made.clock.now += IDLE_SECONDS + 0.0001
+    return made
+
+
+def test_a_task_whose_sink_has_not_taken_everything_is_neither_done_nor_quiet() -> None:
+    made = at_the_end_of_its_source()
+    made.shells[0].sink_takes = False
+    made.rounds(3)
+    task = made.members[0]
+
+    assert made.shells[0].is_finished and made.shells[0].is_quiet
+    assert (task.is_done, task.is_quiet) == (False, False)
+
+
+def test_a_task_is_not_done_before_what_its_sink_has_written_is_committed() -> None:
+    made = at_the_end_of_its_source()
+    task = made.members[0]
+    task.turn()
+    task.turn()
+    written = (made.shells[0].written[:], made.shells[0].is_finished, task.is_done, task.is_quiet)
+    made.rounds(2)
+
+    assert written == ([("a", 1)], True, False, False)
+    assert (task.is_done, task.is_quiet) == (True, True)
+
+
+def test_a_task_is_not_done_while_a_packet_is_on_its_way() -> None:
+    made = Members(counting())
+    made.rounds(6)
+    before = [task.is_done for task in made.members]
+    made.members[0].links.know({1: 2})  # another incarnation, which has to be told everything
+    (packet,) = made.members[0].due()
+    made.members[0].turn()
+    on_its_way = made.members[0].is_done
+    made.members[0].lost(packet)
+    made.members[0].turn()
+
+    assert (before, on_its_way, made.members[0].is_done) == ([True, True], False, True)
 
 
 def looping() -> Topology:
@@ -425,8 +356,8 @@ def test_loops_that_were_ended_before_this_task_started_are_not_ended_again() ->
     made.members[1] = TaskMember(made.shells[1], 1, clock=made.clock)
     made.members[1].follow(made.orders(1, loops_ended=3))
     made.rounds(6)
-    made.members[1].follow(made.orders(1, loops_ended=3))
     before = made.members[1].activity
+    made.members[1].follow(made.orders(1, loops_ended=3))
     made.members[1].follow(made.orders(1, loops_ended=4))
 
     assert made.members[1].activity == before + 1

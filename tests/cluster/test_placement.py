@@ -101,7 +101,7 @@ def test_nothing_moves_to_a_node_that_is_left() -> None:
 
 
 def test_a_node_is_not_left_without_room_for_all_that_it_has() -> None:
-    with pytest.raises(ConfigError, match="3 tasks need 1 CPU each, and only 2 of them fit. Free are node b: 0 CPU"):
+    with pytest.raises(ConfigError, match=r"3 tasks need 1 CPU each, and only 2 of them fit\. Free are node b: 0 CPU"):
         balanced(nodes(a=5, b=1), {0: "a", 1: "a", 2: "b"}, ["a"], ONE)
 
 

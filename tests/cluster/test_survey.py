@@ -170,5 +170,5 @@ def test_partitions_whose_state_nobody_has_are_named() -> None:
 
 
 def test_an_error_of_a_node_names_it() -> None:
-    with pytest.raises(ConfigError, match="^node abcdefgh: no space left$"):
+    with pytest.raises(ConfigError, match=r"^node abcdefgh: no space left$"):
         state_of({"b": Look(), "abcdefghijkl": Look(error="no space left")}, [], 1, "s")

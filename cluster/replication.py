@@ -43,6 +43,8 @@ class Replicate(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     rows: Sequence[tuple[bytes, bytes | None]] = ()
     commits: Sequence[tuple[int, Sequence[tuple[bytes, bytes | None]]]] = ()
     """(number, operations), in order."""
+    round: int = 0
+    """Losses of this standby so far. What was asked before the last one may come late: it is not done any more."""
 
 
 class Replicated(msgspec.Struct, frozen=True, array_like=True):
@@ -144,11 +146,11 @@ class Replication:
         if follower.phase == "meet":
             follower.forget_waiting()
             follower.met_at = self._lineage
-            return Replicate(epoch=self._epoch, what="meet")
+            return Replicate(epoch=self._epoch, what="meet", round=follower.round)
         if follower.phase == "copy":
             return self._part(follower)
         if follower.phase == "follow" and follower.waiting:
-            return Replicate(epoch=self._epoch, what="follow", commits=_commits(follower))
+            return Replicate(epoch=self._epoch, what="follow", commits=_commits(follower), round=follower.round)
         return None
 
     def _part(self, follower: _Follower) -> Replicate:
@@ -159,7 +161,7 @@ class Replication:
             follower.first_part = True
         rows = follower.copy.part(PART_BYTES)
         first, follower.first_part = follower.first_part, False
-        return Replicate(epoch=self._epoch, what="copy", first=first, last=not rows, rows=rows)
+        return Replicate(epoch=self._epoch, what="copy", first=first, last=not rows, rows=rows, round=follower.round)
 
     def answered(self, name: str, asked: Replicate, answer: Replicated) -> bool:
         """An answer has come; False if it says that this task is of the past."""

@@ -91,6 +91,8 @@ class Standby:
     ) -> None:
         self._place, self._sync, self._on_open, self._on_close = place, sync, on_open, on_close
         self._epoch = 0
+        self._asked = (0, 0)
+        """(epoch, round) of what was asked last."""
         self._copying: TaskDatabase | None = None
         self._open()
 
@@ -107,7 +109,9 @@ class Standby:
         """Do what the task asks."""
         if asked.epoch < self._epoch:
             return Replicated(fenced=True)
-        self._epoch = asked.epoch
+        if (asked.epoch, asked.round) < self._asked:
+            return Replicated(self.lineage)  # the task has given this call up: it could spoil the next copy
+        self._epoch, self._asked = asked.epoch, (asked.epoch, asked.round)
         if asked.what == "copy":
             self._copy(asked)
         for number, operations in asked.commits:

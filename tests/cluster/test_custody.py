@@ -85,14 +85,14 @@ def test_a_standby_that_is_dead_does_not_become_the_owner() -> None:
 
 
 def test_where_nodes_see_one_disk_another_one_takes_over() -> None:
-    job = running("abc", shared=[["a", "c"], ["b"]])
+    job = running("abc", shared=[["b"], ["a", "c"]])
     job.see("bc")
 
     assert job.tick() == [("save",), ("end", "0-1"), ("launch", "0-3", "c", "state/00000")]
 
 
 def test_a_node_that_sees_the_disk_must_have_room() -> None:
-    job = running("abc", shared=[["a", "c"], ["b"]])
+    job = running("abc", shared=[["b"], ["a", "c"]])
     job.see("bc", free=0.5)
     full = (job.tick(), job.supervisor.missing)
     job.see("bc", free=1)
@@ -124,6 +124,14 @@ def test_damaged_files_without_a_standby_that_is_in_sync_fail_the_job() -> None:
     job.tick()
 
     assert (short(job.task().owner), job.record.state, job.record.error) == ("0-1", "failed", "damaged")
+
+
+def test_damaged_files_are_not_opened_again() -> None:
+    job = running()
+    job.report(state="failed", error="damaged", lost_state=True)
+    job.dies()
+
+    assert (job.tick(), job.supervisor.missing) == ([], [0])
 
 
 def test_another_failure_is_not_left_to_a_standby() -> None:

@@ -167,3 +167,14 @@ def test_another_rebalance_takes_the_place_of_the_last_one() -> None:
 
     assert (moves, job.copies(1)) == ({}, [("1-3", "a")])
     assert calls == [("save",), ("end", "1-5")]
+
+
+def test_a_move_is_over_when_the_owner_had_to_be_started_there() -> None:
+    job = running("ab", 2, shared=[["a", "b", "c"]])
+    job.see("abc")
+    rebalance(job, "a")
+    job.see("c")
+    job.tick()
+    owner = job.task(0).owner
+
+    assert (owners(job), job.task(0).goes_to, list(job.task(0).copies)) == (["c", "c"], "", [owner])

@@ -414,6 +414,27 @@ def test_what_an_older_incarnation_asks_is_fenced() -> None:
     assert not copies.replication.answered("s", late, by_orders)
 
 
+@pytest.mark.parametrize("parts", [0, 5])
+def test_a_part_of_a_copy_that_was_given_up_does_not_get_into_the_next_one(parts: int, small_parts: None) -> None:
+    """The first part would begin the copy anew, another one would bring back what was deleted meanwhile."""
+    copies = Copies()
+    copies.commit({"a": "1", "b": "2", "c": "3"})
+    copies.add()
+    copies.answer(copies.due())
+    for _ in range(parts):
+        copies.answer(copies.due())
+    late = copies.due()
+    copies.replication.lost("s", late)
+    copies.commit(dict.fromkeys("abc"))
+    for _ in range(3):
+        copies.answer(copies.due())
+    answer = copies.standbys["s"].handle(late)
+    copies.settle()
+
+    assert (late.first, answer) == (not parts, Replicated((0, 0)))
+    assert rows_of(copies.standbys["s"].database) == rows_of(copies.database)
+
+
 def test_commits_that_do_not_come_next_are_left_out() -> None:
     standby = Standby(MemoryPlace(IDENTITY))
     answers = [

@@ -34,6 +34,9 @@ class SinkWriters:
         }
         self._writers: dict[tuple[str, int], Any] = {}
         self.written: dict[str, int] = {}
+        """Records by topic."""
+        self._counted: dict[str, int] = {}
+        """By topic: the last batch that was counted; batches come again when a sink wants to be asked later."""
 
     def open(self) -> None:
         """Open all writers, and write what was committed and not written."""
@@ -69,7 +72,9 @@ class SinkWriters:
             self._task.outputs.was_written(batch.topic, number, len(sinks), batch.sequence, position)
         if not sinks:
             self._task.outputs.forget(batch.topic, batch.sequence)
-        self.written[batch.topic] = self.written.get(batch.topic, 0) + len(batch.records)
+        if batch.sequence > self._counted.get(batch.topic, 0):
+            self._counted[batch.topic] = batch.sequence
+            self.written[batch.topic] = self.written.get(batch.topic, 0) + len(batch.records)
         return True
 
     def close(self) -> None:

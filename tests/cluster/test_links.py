@@ -163,6 +163,17 @@ def test_a_packet_for_an_older_incarnation_is_elsewhere_and_the_sender_waits_to_
     assert pair.due(0).receiver_epoch == 2
 
 
+def test_an_incarnation_that_was_not_ready_is_asked_again_when_it_is_named_again() -> None:
+    """A standby that hears of its promotion later than its peers do is elsewhere for so long."""
+    pair = met()
+    pair.commit(THERE)
+    pair.links[0].answered(pair.due(0), Reply("elsewhere"))
+    waiting = pair.links[0].due()
+    pair.tell(0)
+
+    assert (waiting, runs_of(pair.due(0))) == ([], [(1, 1)])
+
+
 def test_a_late_reply_of_an_older_incarnation_says_nothing_of_the_new_one() -> None:
     pair = met()
     pair.commit(THERE)

@@ -98,6 +98,24 @@ def test_an_end_waits_for_standbys(mode: Any) -> None:
     assert was_finished(standby.database) is (mode == "finish")
 
 
+@pytest.mark.parametrize("mode", ["stop", "finish"])
+def test_an_end_waits_until_standbys_have_what_sinks_have_written_too(mode: Any) -> None:
+    made, task, standby = with_standby()
+    for _ in range(2):
+        made.shells[0].give((None, HERE))
+        task.turn()
+        replicate(task, standby)
+    task.follow(made.orders(0, mode=mode, standbys={"s": (True, 0)}))
+    seen = []
+    for _ in range(3):
+        task.turn()
+        seen.append((made.shells[0].written[:], task.is_over, standby.lineage == lineage_of(made.shells[0].database)))
+        replicate(task, standby)
+
+    first, second = (HERE, 1), (HERE, 2)
+    assert seen == [([first], False, False), ([first, second], False, False), ([first, second], True, True)]
+
+
 def test_a_stop_leaves_what_a_sink_does_not_take_to_the_next_start() -> None:
     made = alone()
     made.shells[0].sink_takes = False

@@ -96,6 +96,12 @@ def test_all_move_from_a_node_that_is_left() -> None:
     assert balanced(nodes(a=5, b=5, c=5), {0: "a", 1: "a", 2: "b"}, ["a"], ONE) == {1: "c", 0: "b"}
 
 
+def test_those_on_a_node_that_is_left_go_first() -> None:
+    owners = {0: "a", **dict.fromkeys(range(1, 6), "b")}
+
+    assert balanced(nodes(a=5, b=5, c=1), owners, ["a"], ONE) == {0: "c"}
+
+
 def test_nothing_moves_to_a_node_that_is_left() -> None:
     assert balanced(nodes(a=5, b=5), {0: "a", 1: "a"}, ["b"], ONE) == {}
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from raystreams.cluster.replication import Replicate, Replicated, Replication
 from raystreams.cluster.rows import Rows, lineage_of
-from raystreams.cluster.standby import MemoryPlace, Place, Standby
+from raystreams.cluster.standby import FolderPlace, MemoryPlace, Place, Standby
 from raystreams.stores.database import TaskDatabase
 from raystreams.stores.memory import MemoryEngine
 
@@ -93,3 +94,29 @@ def rows_of(database: TaskDatabase) -> AllBytes:
         return rows.part(1 << 62)
     finally:
         rows.close()
+
+
+def place_of(kind: str, folder: Path) -> Place:
+    """Where a standby lies: in "memory", or in a "folder"."""
+    return MemoryPlace(IDENTITY) if kind == "memory" else FolderPlace(folder / "replica-1" / "00000", IDENTITY)
+
+
+def followed() -> Copies:
+    """A standby that has all, as the manager knows."""
+    copies = Copies()
+    copies.add()
+    copies.commit({"a": "1"})
+    copies.settle()
+    copies.write_orders()
+    return copies
+
+
+def in_the_middle_of_a_copy(place: Place | None = None) -> Copies:
+    """A standby has taken the first parts of a copy, if parts are small."""
+    copies = Copies()
+    copies.commit({"a": "1", "b": "2", "c": "3"})
+    copies.add(place=place)
+    copies.answer(copies.due())
+    copies.answer(copies.due())
+    copies.answer(copies.due())
+    return copies

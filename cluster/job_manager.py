@@ -97,6 +97,10 @@ class JobManager:
         self._notify()
         return {partition: task.goes_to for partition, task in record.tasks.items() if task.goes_to}
 
+    async def pid(self) -> int:
+        """The process."""
+        return os.getpid()
+
     async def logs(self, after: int) -> list[Line]:
         """The last lines that were logged here, after one."""
         return self._lines.after(after)

@@ -54,8 +54,8 @@ class Machines:
 
     def close(self) -> None:
         """End everything that was started."""
-        ray.shutdown()  # type: ignore[no-untyped-call]
-        self._cluster.shutdown()
+        ray.shutdown()
+        self._cluster.shutdown()  # type: ignore[no-untyped-call]
 
 
 @contextmanager

@@ -34,6 +34,22 @@ def test_half_a_copy_is_not_taken_for_a_whole_one(kind: str, tmp_path: Path, sma
 
 
 @PLACES
+@pytest.mark.parametrize("end", ["crash", "loss"])
+def test_nothing_of_half_a_copy_gets_into_the_next_one(kind: str, end: str, tmp_path: Path, small_parts: None) -> None:
+    copies = in_the_middle_of_a_copy(place_of(kind, tmp_path))
+    for _ in range(4):
+        copies.answer(copies.due())
+    if end == "crash":
+        copies.reopen()
+    else:
+        copies.replication.lost("s", copies.due())
+    copies.commit(dict.fromkeys("abc"))
+    copies.settle()
+
+    assert rows_of(copies.standbys["s"].database) == rows_of(copies.database)
+
+
+@PLACES
 def test_a_standby_has_its_old_rows_until_a_copy_is_whole(kind: str, tmp_path: Path, small_parts: None) -> None:
     copies = Copies()
     copies.add(place=place_of(kind, tmp_path))

@@ -31,7 +31,7 @@ class Channel:
     """One input: a split, or the edge from one sender. Records wait here in the order in which they came."""
 
     __slots__ = (
-        "bound", "disorder", "ended", "feedback", "finished", "idle", "name", "place", "process", "rank", "records",
+        "bound", "disorder", "ended", "feedback", "finished", "idle", "name", "offered", "place", "process", "rank", "records",
         "sender", "sender_is_idle", "source", "taken", "top", "topic", "upstream",
     )  # fmt: skip
 
@@ -51,6 +51,8 @@ class Channel:
         """No later record has a smaller order; it never falls."""
         self.place: Any = None
         """Where the last record that was taken stood: on an edge its number, on a split (positions of its batch, index)."""
+        self.offered = 0
+        """Splits: records that were offered; those that were taken before a restart count, too."""
         self.idle = self.ended = self.finished = False
         self.upstream: Callable[[], int] | None = None
         """Edges from a task to itself: the sender's present bound, which needs no message."""
@@ -69,9 +71,15 @@ class Channel:
         self.top = orders[-1]
         if self.disorder:
             orders = [order - self.disorder for order in orders]
+        self.offered += len(timestamps)
         self.records.extend(zip(orders, keys, values, timestamps, headers, places, strict=True))
         self.bound = max(self.bound, orders[-1])
         self.idle = False
+
+    @property
+    def count(self) -> int:
+        """Splits: records that were taken, ever."""
+        return self.offered - len(self.records)
 
     @property
     def position(self) -> Any:

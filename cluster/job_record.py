@@ -48,7 +48,7 @@ class PartitionRecord(msgspec.Struct, kw_only=True):
 
 
 class Outcome(msgspec.Struct, kw_only=True):
-    """What a job has done; counts are of all its tasks since they last started."""
+    """What a job has done, all its tasks together and over all starts."""
 
     sources: dict[str, int] = {}
     sinks: dict[str, int] = {}

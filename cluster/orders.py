@@ -93,6 +93,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     sent: Mapping[int, int] = {}
     """By peer: records that it has taken."""
     sources: Sequence[SourceProgress] = ()
+    taken: Mapping[str, int] = {}
+    """By topic: records that were processed, ever; so are the other counts."""
     sinks: Mapping[str, int] = {}
     dropped: Sequence[tuple[str, str, int]] = ()
     dead_letters: Sequence[tuple[str, str, int]] = ()

@@ -33,6 +33,15 @@ def merged(topics: Iterable[str], of_tasks: Iterable[Sequence[SourceProgress]]) 
     return [_merged(topic, parts) for topic, parts in by_topic.items()]
 
 
+def total(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """The sum of counts by name."""
+    sums: dict[str, int] = {}
+    for one in counts:
+        for name, count in one.items():
+            sums[name] = sums.get(name, 0) + count
+    return sums
+
+
 def _merged(topic: str, parts: Sequence[SourceProgress]) -> SourceProgress:
     sized = [part for part in parts if part.bytes_total is not None]
     known = bool(parts) and len(sized) == len(parts)

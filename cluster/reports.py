@@ -17,6 +17,7 @@ def noted(member: TaskMember, shell: TaskShell, *, already_finished: bool) -> Re
         event_time=max((source.event_time for source in sources if source.event_time is not None), default=None),
         held_up=any(task.is_held_up(channel) for channel in task.splits.values() if not channel.finished),
         sources=sources,
+        taken=task.taken,
         sinks=dict(task.outputs.written),
         dropped=[(operator, reason, count) for (operator, reason), count in task.dropped.items()],
         dead_letters=[(topic, reason, count) for (topic, reason), count in task.host.dead_letters.items()],

@@ -17,7 +17,8 @@ from raystreams.stores.serdes import Serde
 def split_channel(rows: Rows, split: Split, source: str, process: Process) -> Channel:
     """The channel of a split, from its committed position on."""
     channel = Channel(split.id, source, process, topic=split.topic, disorder=split.disorder)
-    channel.position, channel.taken, channel.finished = rows.get("split", split.id, default=[None, START, False])
+    saved = rows.get("split", split.id, default=[None, START, False, 0])
+    channel.position, channel.taken, channel.finished, channel.offered = saved
     # Not what had been read further: the orders of what is read again must be the same.
     channel.top = channel.taken if channel.taken == START else channel.taken + split.disorder
     channel.bound = END if channel.finished else channel.taken

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from raystreams.cluster.job_record import JobRecord, JobState, Outcome
 from raystreams.cluster.orders import Report
-from raystreams.cluster.progress import SourceProgress, merged
+from raystreams.cluster.progress import SourceProgress, merged, total
 
 if TYPE_CHECKING:
     from raystreams.cluster.supervision import Supervisor
@@ -47,6 +47,8 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
     partitions: int = 0
     tasks: Sequence[TaskStatus] = ()
     sources: Sequence[SourceProgress] = ()
+    records: Mapping[str, int] = {}
+    """By topic: records that were processed, ever."""
     outcome: Outcome = msgspec.field(default_factory=Outcome)
     submitted_at: float = 0.0
     """Seconds since the epoch."""
@@ -86,6 +88,7 @@ def status_of(record: JobRecord, supervisor: Supervisor | None = None) -> JobSta
         partitions=record.partitions,
         tasks=tasks,
         sources=merged(topics, known),
+        records=total(report.taken for report in reports.values() if report is not None),
         outcome=record.outcome,
         submitted_at=record.submitted_at,
         crossed_nodes=crossed,

@@ -15,6 +15,7 @@ from raystreams.cluster.job_record import JobRecord, JobState, Outcome
 from raystreams.cluster.known_actors import KnownActors
 from raystreams.cluster.orders import Mode, Orders, Peer, Report
 from raystreams.cluster.placement import Node
+from raystreams.cluster.progress import total
 
 _log = getLogger(__name__)
 
@@ -192,25 +193,14 @@ class Supervisor:
 
 def outcome_of(reports: Sequence[Report], *, seconds: float) -> Outcome:
     """Return what all tasks have done, from what each has."""
-    sources: dict[str, int] = {}
-    sinks: dict[str, int] = {}
-    for report in reports:
-        for source in report.sources:
-            sources[source.topic] = sources.get(source.topic, 0) + source.records
-        _add(sinks, report.sinks)
     return Outcome(
-        sources=sources,
-        sinks=sinks,
+        sources=total(report.taken for report in reports),
+        sinks=total(report.sinks for report in reports),
         dropped=_counted([row for report in reports for row in report.dropped]),
         dead_letters=_counted([row for report in reports for row in report.dead_letters]),
         seconds=seconds,
         already_finished=bool(reports) and all(report.already_finished for report in reports),
     )
-
-
-def _add(total: dict[str, int], counts: Mapping[str, int]) -> None:
-    for name, count in counts.items():
-        total[name] = total.get(name, 0) + count
 
 
 def _counted(rows: Sequence[tuple[str, str, int]]) -> list[tuple[str, str, int]]:

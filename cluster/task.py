@@ -128,7 +128,7 @@ class PartitionTask:
         """
         self.give_out_held()
         for id, channel in self.splits.items():
-            self._rows.put("split", id, value=[channel.position, channel.taken, channel.finished])
+            self._rows.put("split", id, value=[channel.position, channel.taken, channel.finished, channel.count])
         cursors = {edge: incoming.cursor for edge, incoming in self.incoming.items()}
         for (name, sender), incoming in self.incoming.items():
             self._rows.put("cursor", name, sender, value=[incoming.cursor, incoming.channel.finished])
@@ -286,6 +286,14 @@ class PartitionTask:
     def waiting(self) -> int:
         """Records in the channels, not yet processed."""
         return sum(len(channel.records) for inputs in self.inputs for channel in inputs.channels)
+
+    @property
+    def taken(self) -> dict[str, int]:
+        """Records of each topic's splits that were processed here, ever."""
+        counts: dict[str, int] = {}
+        for channel in self.splits.values():
+            counts[channel.topic or ""] = counts.get(channel.topic or "", 0) + channel.count
+        return counts
 
     @property
     def finished(self) -> bool:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from raystreams.cluster.job_record import decode, encode
 from raystreams.cluster.orders import Mode, Peer, PlannedSplit, Report
-from raystreams.cluster.progress import SourceProgress
 from raystreams.cluster.supervision import Supervisor
 
 from tests.cluster.supervised import SPLITS, Supervised, short
@@ -152,7 +151,7 @@ def test_a_job_whose_tasks_are_done_is_finished() -> None:
     one = (job.tick(), job.orders().mode)
     job.report(1, is_done=True)
     both = (job.tick(), job.orders().mode)
-    job.report_all("finished", sources=[SourceProgress(topic="in", records=2)], sinks={"out": 3}, dropped=[("node", "why", 1)])
+    job.report_all("finished", taken={"in": 2}, sinks={"out": 3}, dropped=[("node", "why", 1)])
     calls = job.tick(5)
 
     assert (one, both) == (([], "run"), ([("save",)], "finish"))

@@ -95,6 +95,7 @@ class LocalRunner:
         self._dropped_before, self._letters_before = self._counts("dropped"), self._counts("dead_letters")
         for shell in self._shells:
             shell.open()
+            shell.write(shell.pending())
         if all(was_finished(database) for database in self._databases):
             return True
         tasks = self.tasks

@@ -46,6 +46,14 @@ class Shell(Protocol):
         """Fire what is due."""
         ...
 
+    def open(self) -> None:
+        """Open the sinks."""
+        ...
+
+    def pending(self) -> Sequence[WrittenBatch]:
+        """What was committed and not written."""
+        ...
+
     def write(self, batches: Sequence[WrittenBatch]) -> bool:
         """Give batches to the sinks; False if stopped before all were written."""
         ...
@@ -92,6 +100,9 @@ class TaskMember:
         self._commit_took = 0.0
         self._batches: list[WrittenBatch] = []
         """Committed, not yet written."""
+        self._is_open = False
+        """The sinks are opened when something may leave: that cuts files to what is committed. A task that is of the past and
+        does not know it never comes to that, nor to what an earlier incarnation had committed and not let out."""
         self.sinks_wait_until = 0.0
         """A sink wants to be asked again then, not before."""
         self._wrote = False
@@ -185,6 +196,10 @@ class TaskMember:
         """Let the effects of the last commit out; False while standbys do not have it, or a sink does not take it."""
         if not self.replication.settled:
             return False
+        if not self._is_open:
+            self.shell.open()
+            self._is_open = True
+            self._batches = [*self.shell.pending(), *self._batches]
         if self._batches:
             if self._clock() < self.sinks_wait_until:
                 return False

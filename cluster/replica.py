@@ -26,7 +26,6 @@ from raystreams.cluster.member import TaskMember
 from raystreams.cluster.orders import Orders, PlannedSplit, Report
 from raystreams.cluster.replication import Replicate, Replicated
 from raystreams.cluster.reports import noted, report_of
-from raystreams.cluster.sink_writers import wait_or_stop
 from raystreams.cluster.standby import Standby
 from raystreams.cluster.state_check import check_topology, was_finished
 from raystreams.cluster.state_dir import task_identity
@@ -248,7 +247,6 @@ class Replica:
             job.topology, kept_in_state(job.bindings), settings, self.partition, self._database, splits,
             wake=self._wake.set, stopping=self._sink_waits,
         )  # fmt: skip
-        self._shell.open()
         self._member = TaskMember(
             self._shell, orders.epoch, clock=self._clock, turn_records=self._around.turn_records
         )
@@ -261,9 +259,8 @@ class Replica:
             self._on_packet(data, respond)
 
     def _sink_waits(self, seconds: float) -> bool:
-        """A sink wants to be asked again later: the loop goes on meanwhile, but at the start, when nothing else can be done."""
-        if self._member is None:
-            return wait_or_stop(self._ending.is_set)(seconds)
+        """A sink wants to be asked again later: the loop goes on meanwhile."""
+        assert self._member is not None
         self._member.sinks_wait_until = self._clock() + seconds
         return True
 

@@ -50,7 +50,7 @@ from raystreams.operators.graph import Topology
 from raystreams.stores.database import TaskDatabase
 from typing_extensions import Self
 
-STEPS = 1_200
+STEPS = 800
 """Random steps, at most, before all is healed."""
 
 ROUNDS = 4_000
@@ -253,17 +253,17 @@ class SimulatedCluster(Fleet):
             self._step(random.choice(processes))
         elif choice < 0.78:
             self._deliver()
-        elif choice < 0.965:
+        elif choice < 0.96:
             self._talk(random.choice(self.supervisor.actors.names() or [""]))
             if random.random() < 0.5:
                 self._supervise()
-        elif choice < 0.98 and processes:
+        elif choice < 0.972 and processes:
             victim = random.choice(processes)
             self._note(f"kill {victim.name}")
             self._kill(victim)
-        elif choice < 0.985:
+        elif choice < 0.976:
             self._new_supervisor()
-        elif choice < 0.99:
+        elif choice < 0.98:
             mode: Mode = random.choice(("pause", "run", "run"))
             self._note(mode)
             self.supervisor.want(mode)

@@ -39,14 +39,20 @@ class SinkWriters:
         """By topic: the last batch that was counted; batches come again when a sink wants to be asked later."""
 
     def open(self) -> None:
-        """Open all writers, and write what was committed and not written."""
+        """Open all writers."""
         for topic, sinks in self._sinks.items():
             for number, sink in enumerate(sinks):
                 position = self._task.outputs.position(topic, number)
                 self._writers[topic, number] = sink.open(self._task.partition, position)
-        for topic in self._task.outputs.topics():
-            for batch in self._task.outputs.pending(topic, *self._serdes.get(topic, (None, None))):
-                self.write(batch)
+
+    def pending(self) -> list[WrittenBatch]:
+        """What was committed and not written, of each topic in order."""
+        outputs = self._task.outputs
+        return [
+            batch
+            for topic in outputs.topics()
+            for batch in outputs.pending(topic, *self._serdes.get(topic, (None, None)))
+        ]
 
     def write(self, batch: WrittenBatch) -> bool:
         """Give a batch to the sinks of its topic; returns False if stopped before that was done."""

@@ -116,8 +116,12 @@ class TaskShell:
     # ---- opening and closing
 
     def open(self) -> None:
-        """Open the sinks, and write what was committed and not written."""
+        """Open the sinks. What is to be written first is `pending`."""
         self.writers.open()
+
+    def pending(self) -> list[WrittenBatch]:
+        """What was committed and not written."""
+        return self.writers.pending()
 
     def read(self) -> None:
         """Begin to read the splits, after their committed positions."""

@@ -32,7 +32,7 @@ class ListShell:
         self.ends = True
         self.sink_takes = True
         self.written: list[tuple[Any, Any]] = []
-        self.taken = self.asked = 0
+        self.taken = self.asked = self.opened = 0
         self._next = 0
 
     def give(self, *records: tuple[Any, Any]) -> None:
@@ -54,6 +54,13 @@ class ListShell:
 
     def punctuate(self) -> bool:
         return False
+
+    def open(self) -> None:
+        self.opened += 1
+
+    def pending(self) -> Sequence[WrittenBatch]:
+        outputs = self.task.outputs
+        return [batch for topic in outputs.topics() for batch in outputs.pending(topic)]
 
     def write(self, batches: Sequence[WrittenBatch]) -> bool:
         self.asked += 1

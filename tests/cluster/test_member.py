@@ -38,6 +38,25 @@ def test_a_commit_leaves_once_its_standbys_have_it() -> None:
     assert made.shells[0].taken == 3
 
 
+def test_what_an_earlier_incarnation_committed_and_did_not_let_out_waits_for_the_standby_too() -> None:
+    """Else, if the node is lost now, the standby would give the batch's number to another one."""
+    made, task, standby = with_standby()
+    made.shells[0].give((None, HERE))
+    made.clock.now += 1
+    task.turn()
+    made.shells[0].database.close()
+    shell = made.shells[0] = made._shell(0, False)
+    now = TaskMember(shell, 2, clock=made.clock)
+    now.follow(made.orders(0, epoch=2, standbys={"s": (True, 0)}))
+    before = (now.turn(), shell.opened, shell.written[:], now.due())
+    replicate(now, standby)
+    now.turn()
+
+    assert before == (False, 0, [], [])
+    assert (shell.opened, shell.written) == (1, [(HERE, 1)])
+    assert standby.lineage == lineage_of(shell.database)
+
+
 def test_a_task_that_waits_for_a_standby_takes_packets_and_leaves_them_in_their_channels() -> None:
     made, task, standby = with_standby(1)
     seen = []

@@ -7,6 +7,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 
 import pytest
 from raystreams.cluster.simulated_cluster import SimulatedCluster
@@ -14,14 +15,14 @@ from raystreams.cluster.simulation import check_cluster
 
 from tests.simulation.worlds import WORLDS, random_splits, topics_of, topology_of
 
-SEEDS = 23
+WORLDS_OF_EACH = 23
 """A topology in the default run: 506 worlds in all."""
 
-CHUNK = 40
+CHUNK, SEEDS_A_WORLD = 20, 5
 
 
 def check(name: str, world: int, seeds: int, folder: Path | None = None) -> None:
-    """Some seeds of one world: its inputs, partitions, standbys and limits are of its number."""
+    """Some seeds of one world: its inputs, partitions, standbys and limits are of its name and number."""
     topology, random = topology_of(name), Random(f"{name} {world}")
     splits = random_splits(random, topics_of(topology))
     check_cluster(
@@ -32,7 +33,7 @@ def check(name: str, world: int, seeds: int, folder: Path | None = None) -> None
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_the_outcome_in_a_cluster_is_that_of_the_undisturbed_run(name: str) -> None:
-    for world in range(SEEDS):
+    for world in range(WORLDS_OF_EACH):
         check(name, world, 1)
 
 
@@ -55,20 +56,21 @@ def test_a_seed_runs_exactly_so_again() -> None:
 
 
 def check_chunk(chunk: int) -> None:
-    """Forty worlds: one in twenty on LevelDB."""
+    """Twenty worlds, one of them on LevelDB."""
     names = [*WORLDS]
     for number in range(chunk * CHUNK, (chunk + 1) * CHUNK):
         name, world = names[number % len(names)], 1000 + number // len(names)
-        if number % 20:
-            check(name, world, 1)
+        if number % CHUNK:
+            check(name, world, SEEDS_A_WORLD)
         else:
-            import tempfile
-
-            with tempfile.TemporaryDirectory() as folder:
-                check(name, world, 1, Path(folder))
+            with TemporaryDirectory() as folder:
+                check(name, world, SEEDS_A_WORLD, Path(folder))
 
 
 @pytest.mark.slow
-def test_so_it_is_in_twenty_thousand_worlds() -> None:
+def test_so_it_is_under_twenty_thousand_seeds() -> None:
+    chunks = 20_000 // CHUNK // SEEDS_A_WORLD
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        assert len(list(pool.map(check_chunk, range(20_000 // CHUNK)))) == 500
+        done = list(pool.map(check_chunk, range(chunks)))
+
+    assert len(done) * CHUNK * SEEDS_A_WORLD == 20_000

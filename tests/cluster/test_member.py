@@ -50,11 +50,11 @@ def test_what_an_earlier_incarnation_committed_and_did_not_let_out_waits_for_the
     now.follow(made.orders(0, epoch=2, standbys={"s": (True, 0)}))
     before = (now.turn(), shell.opened, shell.written[:], now.due())
     replicate(now, standby)
+    copied = standby.lineage == lineage_of(shell.database)
     now.turn()
 
     assert before == (False, 0, [], [])
-    assert (shell.opened, shell.written) == (1, [(HERE, 1)])
-    assert standby.lineage == lineage_of(shell.database)
+    assert (copied, shell.opened, shell.written) == (True, 1, [(HERE, 1)])
 
 
 def test_a_task_that_waits_for_a_standby_takes_packets_and_leaves_them_in_their_channels() -> None:

@@ -29,7 +29,7 @@ from raystreams.cluster.links import Packet
 from raystreams.cluster.orders import Mode
 from raystreams.cluster.placement import Node
 from raystreams.cluster.replica import Replica
-from raystreams.cluster.rows import Rows, lineage_of
+from raystreams.cluster.rows import lineage_of
 from raystreams.cluster.simulated_parts import (
     Call,
     ListSink,
@@ -37,7 +37,9 @@ from raystreams.cluster.simulated_parts import (
     NowReader,
     SimulatedNode,
     SimulatedProcess,
+    dropped_of,
     list_sources,
+    outputs_of,
     sink_topics,
 )
 from raystreams.cluster.simulated_run import Outcome, SplitInput
@@ -81,9 +83,8 @@ class SimulatedCluster(Fleet):
         self._tempo = self.some(SECONDS[::-1])
         self._steps = 0
         self.sinks = {topic: ListSink(topic) for topic in sorted(sink_topics(topology))}
-        self._job = Job(
-            "simulation", topology, partitions=partitions, sources=list_sources(self, splits), sinks=self.sinks, state_dir="state"
-        )
+        sources = list_sources(self, topology, splits)
+        self._job = Job("simulation", topology, partitions=partitions, sources=sources, sinks=self.sinks, state_dir="state")
         self._nodes = [SimulatedNode(f"node-{number}") for number in range(standbys + 2)]
         self._processes: dict[str, SimulatedProcess] = {}
         self._network: list[Call] = []
@@ -391,16 +392,12 @@ class SimulatedCluster(Fleet):
         record = self.supervisor.record
         assert record.state == "finished", f"the job is {record.state}: {record.error}"
         outcome = Outcome()
-        for topic, sink in self.sinks.items():
-            for partition, batches in sink.batches.items():
-                outcome.outputs[topic, partition] = [r for sequence in sorted(batches) for r in batches[sequence]]
+        outcome.outputs |= outputs_of(self.sinks)
         for task in record.tasks.values():
             copy = task.copies[task.owner]
             self._opened = outcome.databases
             outcome.databases.append(self._node(copy.node).disks[copy.path].open())
-        for database in outcome.databases:
-            for name, count in Rows(database, "_task").values("dropped"):
-                outcome.dropped[name[1], name[2]] = outcome.dropped.get((name[1], name[2]), 0) + count
+        outcome.dropped |= dropped_of(outcome.databases)
         return outcome
 
     def _note(self, text: str) -> None:

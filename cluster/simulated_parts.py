@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -11,11 +11,13 @@ from raystreams.cluster.connectors.base import SinkBatch, SourceRecord
 from raystreams.cluster.links import Packet, encode
 from raystreams.cluster.replica import Replica
 from raystreams.cluster.replication import Replicate
+from raystreams.cluster.rows import Rows
 from raystreams.cluster.simulated_run import SplitInput
 from raystreams.cluster.split_reader import Ended
 from raystreams.cluster.standby import Place
 from raystreams.operators.graph import Topology
 from raystreams.operators.record import Record
+from raystreams.stores.database import TaskDatabase
 
 
 class Chance(Protocol):
@@ -157,18 +159,39 @@ class NetworkWires:
         self._post(Call(self._name, standby, "replicate", asked, (standby, asked)))
 
 
-def list_sources(chance: Chance, given: Sequence[SplitInput]) -> dict[str, ListSource]:
-    """The sources of given splits, by topic."""
-    topics: dict[str, dict[str, Sequence[Record[Any, Any]]]] = {}
+def list_sources(chance: Chance, topology: Topology, given: Sequence[SplitInput]) -> dict[str, ListSource]:
+    """The sources of given splits, by topic; of a topic that nothing is given of, one without splits."""
+    read = {topic for node in topology.sources for topic in getattr(node.operator, "topics", ())}
+    topics: dict[str, dict[str, Sequence[Record[Any, Any]]]] = {
+        topic: {} for topic in sorted(read - written_topics(topology)[0])
+    }
     disorder: dict[str, int] = {}
     for one in given:
         splits = topics.setdefault(one.topic, {})
         splits[str(len(splits))] = one.records
         disorder[one.topic] = max(one.disorder, disorder.get(one.topic, 0))
-    return {topic: ListSource(chance, splits, disorder[topic]) for topic, splits in topics.items()}
+    return {topic: ListSource(chance, splits, disorder.get(topic, 0)) for topic, splits in topics.items()}
 
 
 def sink_topics(topology: Topology) -> set[str]:
     """The topics that are written and not read inside."""
     read = {topic for node in topology.sources for topic in getattr(node.operator, "topics", ())}
     return (written_topics(topology)[0] | dead_letter_topics(topology, {}, None)) - read
+
+
+def outputs_of(sinks: Mapping[str, ListSink]) -> dict[tuple[str, int], list[Record[Any, Any]]]:
+    """What sinks have, by topic and partition, in the order of batches."""
+    return {
+        (topic, partition): [record for sequence in sorted(batches) for record in batches[sequence]]
+        for topic, sink in sinks.items()
+        for partition, batches in sink.batches.items()
+    }
+
+
+def dropped_of(databases: Iterable[TaskDatabase]) -> dict[tuple[str, str], int]:
+    """What tasks have left out, from their databases."""
+    counts: dict[tuple[str, str], int] = {}
+    for database in databases:
+        for (_, operator, reason), count in Rows(database, "_task").values("dropped"):
+            counts[operator, reason] = counts.get((operator, reason), 0) + count
+    return counts

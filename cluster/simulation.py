@@ -41,13 +41,16 @@ def check_crashes(
 ) -> None:
     """Run a topology under crashes, repeats and delays; AssertionError, with the seed, if that changes its outcome.
 
-    Each topic's inputs are one source, in their order. `seeds` is how many worlds to try, or which.
+    Each topic's inputs are one source, in their order. `seeds` is how many worlds to try, or which. Each is tried twice: with
+    tasks that crash, and in a cluster with a standby of each, whose nodes and supervisor are lost, too.
     """
     if not isinstance(topology, Topology):
         raise TypeError(f"topology must be what StreamsBuilder.build() returns, got {topology!r}")
     if partitions < 1:
         raise ValueError(f"partitions must be at least 1, got {partitions}")
-    check_splits(topology, by_topic(inputs), partitions=partitions, seeds=range(seeds) if isinstance(seeds, int) else seeds)
+    worlds = [*range(seeds)] if isinstance(seeds, int) else [*seeds]
+    check_splits(topology, by_topic(inputs), partitions=partitions, seeds=worlds)
+    check_cluster(topology, by_topic(inputs), partitions=partitions, seeds=worlds, standbys=1)
 
 
 def check_splits(
@@ -94,7 +97,7 @@ def check_cluster(
         with SimulatedCluster(
             topology, splits, partitions, Random(seed), standbys=standbys, edge_records=edge_records, folder=disk
         ) as run:
-            where = f"seed={seed}, partitions={partitions}, standbys={standbys}"
+            where = f"seed={seed}, partitions={partitions}, standbys={standbys}, in a cluster"
             try:
                 difference = compare.difference(expected, compare.what_counts(run.run()))
             except (AssertionError, RaystreamsError) as error:

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -35,6 +36,7 @@ PATIENCE = 30.0
 """Seconds that a manager may take to answer: it may be starting again on another node."""
 
 LOCAL = "local"
+_CONNECT_SECONDS = 5.0
 
 
 @contextmanager
@@ -56,6 +58,7 @@ def joined(address: str | None, *, num_cpus: float | None = None) -> Iterator[No
 
 
 def _join(address: str | None, num_cpus: float | None) -> None:
+    _look_for(address)
     given: dict[str, Any] = {"namespace": NAMESPACE, "log_to_driver": False, "logging_level": "ERROR"}
     try:
         if address == LOCAL:
@@ -70,8 +73,22 @@ def _join(address: str | None, num_cpus: float | None) -> None:
             f"there is no Ray cluster {where}: {first}. Start one (`ray start --head`), give its --address, or use "
             f"--address local, which starts one for this job"
         ) from error
-    except RuntimeError as error:
+    except (RuntimeError, RayError) as error:
         raise ConfigError(f"the Ray cluster can't be joined: {error}") from error
+
+
+def _look_for(address: str | None) -> None:
+    """Ask if something listens at an address: Ray itself goes on trying for minutes."""
+    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
+    except OSError as error:
+        raise ConfigError(
+            f"there is no Ray cluster at {address}: {error.strerror or error}. Start one (`ray start --head`), give its "
+            f"--address, or use --address local, which starts one for this job"
+        ) from error
 
 
 def submit(job: Job, needs: TaskNeeds | None = None) -> None:

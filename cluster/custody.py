@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from raystreams.cluster.job_record import Copy, JobRecord, PartitionRecord
-from raystreams.cluster.known_actors import KnownActors
+from raystreams.cluster.known_actors import LAUNCH_SECONDS, KnownActors
 from raystreams.cluster.orders import Report
 from raystreams.cluster.placement import Node, balanced, room_for, roomiest
 from raystreams.cluster.state_dir import copy_path
@@ -24,6 +24,9 @@ _log = getLogger(__name__)
 
 DEATHS, DEATHS_SECONDS = 6, 60.0
 """A partition whose task dies more often than that in so many seconds fails the job."""
+
+LAUNCHES = 1
+"""So often a task's process may fail to start, without having said a word, before that fails the job."""
 
 
 class Fleet(Protocol):
@@ -56,6 +59,7 @@ class Custody:
         """Partitions that have no copy that may go on."""
         self.most_deaths = DEATHS
         self._deaths: dict[int, list[float]] = {}
+        self._launches_failed: dict[int, int] = {}
         self._told_missing: set[int] = set()
 
     # ---- what users want
@@ -125,6 +129,7 @@ class Custody:
         elif node is not None and not damaged:
             _log.info("partition %d: %s; it is started again on node %s", partition, owner.gone, node)
             self._count_death(partition, owner.gone, now)
+            self._count_launch(partition, owner.never_started)
             self._start_again(partition, task, copy, node, now)
         else:
             self.missing.append(partition)
@@ -141,6 +146,15 @@ class Custody:
         if len(times) >= self.most_deaths:
             raise TooManyDeathsError(
                 f"partition {partition} died {len(times) + 1} times within {DEATHS_SECONDS:g} s. The last time: {why}"
+            )
+
+    def _count_launch(self, partition: int, failed: bool) -> None:
+        self._launches_failed[partition] = self._launches_failed.get(partition, 0) + 1 if failed else 0
+        if self._launches_failed[partition] > LAUNCHES:
+            raise TooManyDeathsError(
+                f"no process of partition {partition} has started, {LAUNCHES + 1} times: it has said nothing for "
+                f"{LAUNCH_SECONDS:g} s. Ray's logs of its node say why; it may be the [runtime_env], or that others have taken "
+                f"its resources"
             )
 
     def _promote(self, task: PartitionRecord, standby: Copy) -> None:

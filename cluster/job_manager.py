@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import ray
-from ray.exceptions import ActorDiedError, RayActorError, RayError
+from ray.exceptions import ActorDiedError, RayActorError, RayError, RuntimeEnvSetupError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from raystreams.cluster.actor import TaskActor, end_with
 from raystreams.cluster.errors import ConfigError
@@ -273,7 +273,9 @@ class JobManager:
                 await asyncio.sleep(REPORT_SECONDS)  # it can't be reached now, which may pass
                 continue
             except RayError as error:
-                raise_if_hopeless(error, name)
+                if isinstance(error, RuntimeEnvSetupError):
+                    # No repetition mends that; said here, as Ray would try again without a word.
+                    supervisor.fail(f"the [runtime_env] of the job can't be made for {name}: {error}")
                 await asyncio.sleep(REPORT_SECONDS)
                 continue
             else:
@@ -289,11 +291,3 @@ async def _value(ref: Awaitable[Any]) -> Any:
 def _why(error: RayError) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1] if lines else type(error).__name__
-
-
-def raise_if_hopeless(error: RayError, name: str) -> None:
-    """What no repetition mends, such as a runtime environment that can't be made, ends the job with its text."""
-    from ray.exceptions import RuntimeEnvSetupError
-
-    if isinstance(error, RuntimeEnvSetupError):
-        raise ConfigError(f"the [runtime_env] of the job can't be made for {name}: {error}") from error

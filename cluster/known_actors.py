@@ -28,6 +28,7 @@ class Actor:
     gone: str | None = None
     """Why it is dead."""
     reports: int = 0
+    never_started: bool = False
 
 
 class KnownActors:
@@ -92,7 +93,7 @@ class KnownActors:
                 actor.gone = f"it has not answered for {SILENT_SECONDS:g} s"
                 stuck.append(name)
             elif actor.heard_at is None and now - actor.launched_at > LAUNCH_SECONDS:
-                actor.gone = f"it has not started within {LAUNCH_SECONDS:g} s"
+                actor.gone, actor.never_started = f"it has not started within {LAUNCH_SECONDS:g} s", True
                 stuck.append(name)
         return stuck
 

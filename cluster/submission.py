@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import time
@@ -107,6 +108,7 @@ def submit(job: Job, needs: TaskNeeds | None = None) -> None:
             f"a job {job.name!r} is {known.state} in this cluster. Stop it first (`raystreams stop {job.name}`), or give "
             f"this one another name"
         )
+    _forget_manager(job.name)
     packed = bundle(job, root=job.folder)
     record = JobRecord(
         job=job.name,
@@ -139,6 +141,7 @@ def resume(job: str) -> None:
         return
     if record.state == "finished":
         raise ConfigError(f"the job {job!r} has finished: all its sources have ended. To run it anew, `raystreams reset` it")
+    _forget_manager(job)
     record.state, record.mode, record.error, record.splits = "starting", "run", None, None
     record.tasks, record.last_reports = {}, {}
     records.save(record)
@@ -156,6 +159,15 @@ def _start_manager(job: str) -> None:
         options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(head, soft=True)
     manager: Any = ray.remote(JobManager).options(**options).remote(job)
     ray.get(manager.run.remote(), timeout=PATIENCE)
+
+
+def _forget_manager(job: str) -> None:
+    """The manager of a job that is over is about to end: the next one must not be taken for it."""
+    end = time.monotonic() + PATIENCE
+    while is_managed(job) and time.monotonic() < end:
+        with contextlib.suppress(ValueError, RayError):
+            ray.kill(ray.get_actor(manager_name(job), namespace=NAMESPACE))
+        time.sleep(0.05)
 
 
 def is_managed(job: str) -> bool:

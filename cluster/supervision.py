@@ -53,7 +53,7 @@ class Supervisor:
     def want(self, mode: Mode) -> None:
         """Users want the job to run, to pause or to stop."""
         record = self.record
-        if record.mode in (mode, "finish") or record.state in ("stopping", "failed"):
+        if record.mode in (mode, "finish") or record.state == "stopping":
             return
         record.mode, record.state = mode, _STATE_OF[mode]
         self._fleet.save(record)
@@ -99,7 +99,7 @@ class Supervisor:
         try:
             self.custody.look(now, may_grow=self.record.mode in ("run", "pause"))
         except TooManyDeathsError as error:
-            self._fail(str(error))
+            self.fail(str(error))
         self._see_failures()
         self._see_running()
         self._see_loops()
@@ -117,17 +117,20 @@ class Supervisor:
                 return
 
     def _see_failures(self) -> None:
-        if self.record.state == "failed":
+        if self.record.error is not None:
             return
         for partition, report in self._reports().items():
             if report is not None and report.state == "failed":
-                self._fail(report.error or f"partition {partition} failed")
+                self.fail(report.error or f"partition {partition} failed")
                 return
 
-    def _fail(self, error: str) -> None:
+    def fail(self, error: str) -> None:
+        """The job can't go on: all tasks commit and stop, and then it is failed. The first error is the one that is told."""
         record = self.record
-        record.error = record.error or error
-        record.state, record.mode = "failed", "stop"
+        if record.error is not None:
+            return
+        record.error = error
+        record.state, record.mode = "stopping", "stop"
         _log.error("the job has failed: %s", record.error)
         self._fleet.save(record)
 
@@ -168,8 +171,8 @@ class Supervisor:
             return
         if record.mode == "finish":
             record.state = "finished"
-        elif record.state != "failed":
-            record.state = "stopped"
+        else:
+            record.state = "stopped" if record.error is None else "failed"
         record.last_reports = {n: report for n in record.tasks if (report := self.report_of(n)) is not None}
         record.outcome = outcome_of([*record.last_reports.values()], seconds=now - self._started_at)
         record.ended_at = now

@@ -160,6 +160,16 @@ def test_an_actor_that_never_starts_is_replaced() -> None:
     assert calls == [("end", "0-1"), ("save",), ("end", "0-1"), ("launch", "0-3", "a", "state/00000")]
 
 
+def test_an_actor_that_never_starts_twice_fails_the_job() -> None:
+    job = Supervised()
+    for _ in range(2):
+        job.tick(60)
+        job.tick(0.1)
+
+    assert (job.record.error or "").startswith("no process of partition 0 has started, 2 times")
+    assert (job.record.state, job.supervisor.is_over) == ("failed", True)
+
+
 def test_what_the_dead_say_counts_for_nothing() -> None:
     job = running()
     old = job.task().owner

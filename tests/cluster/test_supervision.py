@@ -196,18 +196,18 @@ def test_a_task_that_fails_stops_the_others_and_the_job_keeps_its_error() -> Non
     job.report(0, "failed", error="another")
     calls = job.tick()
 
-    assert first == ([("save",)], "failed", "stop", False)
+    assert first == ([("save",)], "stopping", "stop", False)
     assert calls == [("save",), ("end", "0-1"), ("end", "1-3")]
     assert (job.record.state, job.record.error, job.supervisor.is_over) == ("failed", "ValueError: no", True)
 
 
-def test_nobody_wants_anything_of_a_job_that_has_failed() -> None:
+def test_nobody_wants_anything_of_a_job_that_fails() -> None:
     job = running(2)
     job.report(1, "failed", error="no")
     job.tick()
     job.supervisor.want("run")
 
-    assert (job.record.state, job.record.mode) == ("failed", "stop")
+    assert (job.record.state, job.record.mode, job.record.error) == ("stopping", "stop", "no")
 
 
 def test_a_task_that_dies_again_and_again_fails_the_job_with_the_reason() -> None:
@@ -218,7 +218,7 @@ def test_a_task_that_dies_again_and_again_fails_the_job_with_the_reason() -> Non
         job.tick(1)
         seen.append(job.record.state)
 
-    assert seen == ["running"] * 6 + ["failed"]
+    assert seen == ["running"] * 6 + ["stopping"]
     assert job.record.error == "partition 0 died 7 times within 60 s. The last time: killed"
     job.report(1, "stopped")
     job.tick()

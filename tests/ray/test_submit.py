@@ -115,13 +115,6 @@ def test_state_of_another_job_is_refused(tmp_path: Path) -> None:
         job_of(tmp_path, "yours").submit().wait()
 
 
-def test_a_runtime_environment_that_can_not_be_made_is_said(tmp_path: Path) -> None:
-    job = job_of(tmp_path, "environment")
-    job.runtime_env = {"py_executable": "no-such-python"}
-    with pytest.raises(JobFailedError, match=r"no-such-python|runtime|died|not started"):
-        job.submit().wait(120)
-
-
 def unnamed(state_dir: Path | None) -> Job:
     builder = StreamsBuilder()
     builder.stream("in").group_by_key().count().to_stream().to("out")

@@ -92,7 +92,10 @@ class Links:
         """By peer: the epoch of which a packet was taken."""
 
     def know(self, epochs: Mapping[int, int]) -> None:
-        """Take note of the incarnations that there are; older ones than known are not believed."""
+        """Take note of the incarnations that there are; older ones than known are not believed.
+
+        One that answered "elsewhere" is tried again when it is named again: it may hear late that it is the task now.
+        """
         for peer, epoch in epochs.items():
             link = self._links.get(peer)
             if link is not None and epoch > link.epoch:

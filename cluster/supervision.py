@@ -119,7 +119,8 @@ class Supervisor:
     def _see_failures(self) -> None:
         if self.record.error is not None:
             return
-        for partition, report in self._reports().items():
+        for partition in self.record.tasks:
+            report = self.report_of(partition)  # also of one that has died since
             if report is not None and report.state == "failed":
                 self.fail(report.error or f"partition {partition} failed")
                 return

@@ -130,8 +130,10 @@ def test_damaged_files_are_not_opened_again() -> None:
     job = running()
     job.report(state="failed", error="damaged", lost_state=True)
     job.dies()
+    calls = job.tick()
 
-    assert (job.tick(), job.supervisor.missing) == ([], [0])
+    assert [call for call in calls if call[0] == "launch"] == []
+    assert (job.record.state, job.record.error) == ("failed", "damaged")
 
 
 def test_another_failure_is_not_left_to_a_standby() -> None:

@@ -38,8 +38,8 @@ def submit(
     if num_cpus is not None and address != LOCAL:
         raise click.UsageError("--num-cpus is of the cluster that --address local starts")
     made = Job.of(load(job, params))
-    with terminating():
-        submitted = made.submit(address, num_cpus=num_cpus)
+    submitted = made.submit(address, num_cpus=num_cpus)
+    with terminating():  # not before: Ray sets a handler of its own when a cluster is joined
         try:
             if wait or address == LOCAL:
                 _wait(submitted, is_ours=address == LOCAL, as_json=as_json)

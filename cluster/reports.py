@@ -5,6 +5,8 @@ from __future__ import annotations
 import msgspec
 from raystreams.cluster.member import TaskMember
 from raystreams.cluster.orders import Report
+from raystreams.cluster.progress import total
+from raystreams.cluster.task import PartitionTask
 from raystreams.cluster.task_shell import TaskShell
 
 
@@ -17,7 +19,7 @@ def noted(member: TaskMember, shell: TaskShell, *, already_finished: bool) -> Re
         event_time=max((source.event_time for source in sources if source.event_time is not None), default=None),
         held_up=any(task.is_held_up(channel) for channel in task.splits.values() if not channel.finished),
         sources=sources,
-        taken=task.taken,
+        taken=_taken(task),
         sinks=dict(task.outputs.written),
         dropped=[(operator, reason, count) for (operator, reason), count in task.dropped.items()],
         dead_letters=[(topic, reason, count) for (topic, reason), count in task.host.dead_letters.items()],
@@ -45,3 +47,8 @@ def report_of(noted: Report, member: TaskMember | None) -> Report:
         unacknowledged=task.unacknowledged,
         sent=member.links.taken_by_peers(),
     )
+
+
+def _taken(task: PartitionTask) -> dict[str, int]:
+    """Records of each topic's splits that a task has processed, ever."""
+    return total({channel.topic or "": channel.count} for channel in task.splits.values())

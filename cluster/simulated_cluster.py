@@ -37,6 +37,7 @@ from raystreams.cluster.simulated_parts import (
     NowReader,
     SimulatedNode,
     SimulatedProcess,
+    check_edges,
     dropped_of,
     list_sources,
     outputs_of,
@@ -303,12 +304,8 @@ class SimulatedCluster(Fleet):
         if process is not None and not process.node.is_cut_off:
             process.replica.post("orders", orders)
             self.supervisor.actors.reported(name, process.replica.report(), self._seconds)
-        elif process is None and self._node(self._copy_node(name)).is_there:
+        elif process is None and (actor := self.supervisor.actors.get(name)) and self._node(actor.node).is_there:
             self.supervisor.actors.died(name, "it is dead")
-
-    def _copy_node(self, name: str) -> str:
-        actor = self.supervisor.actors.get(name)
-        return "" if actor is None else actor.node
 
     def _supervise(self) -> None:
         before = self._epochs()
@@ -372,11 +369,7 @@ class SimulatedCluster(Fleet):
             if (member := process.replica.member) is not None
             and self.supervisor.record.tasks[process.replica.partition].owner == process.name
         }
-        for task in tasks.values():
-            for (channel, sender), incoming in task.incoming.items():
-                if sender in tasks:
-                    edge = tasks[sender].outgoing[channel, task.partition]
-                    assert incoming.expected <= edge.next, f"{channel!r}: {task.partition} has more than {sender} has committed"
+        check_edges(tasks)
 
     def _lineage(self, node: SimulatedNode, path: str) -> tuple[int, int]:
         process = next((p for p in self._processes.values() if p.node is node and p.path == path), None)

@@ -15,6 +15,7 @@ from raystreams.cluster.rows import Rows
 from raystreams.cluster.simulated_run import SplitInput
 from raystreams.cluster.split_reader import Ended
 from raystreams.cluster.standby import Place
+from raystreams.cluster.task import PartitionTask
 from raystreams.operators.graph import Topology
 from raystreams.operators.record import Record
 from raystreams.stores.database import TaskDatabase
@@ -195,3 +196,12 @@ def dropped_of(databases: Iterable[TaskDatabase]) -> dict[tuple[str, str], int]:
         for (_, operator, reason), count in Rows(database, "_task").values("dropped"):
             counts[operator, reason] = counts.get((operator, reason), 0) + count
     return counts
+
+
+def check_edges(tasks: Mapping[int, PartitionTask]) -> None:
+    """No task expects more of a peer than that has committed."""
+    for task in tasks.values():
+        for (channel, sender), incoming in task.incoming.items():
+            if sender in tasks:
+                edge = tasks[sender].outgoing[channel, task.partition]
+                assert incoming.expected <= edge.next, f"{channel!r}: {task.partition} has more than {sender} has committed"

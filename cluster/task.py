@@ -288,14 +288,6 @@ class PartitionTask:
         return sum(len(channel.records) for inputs in self.inputs for channel in inputs.channels)
 
     @property
-    def taken(self) -> dict[str, int]:
-        """Records of each topic's splits that were processed here, ever."""
-        counts: dict[str, int] = {}
-        for channel in self.splits.values():
-            counts[channel.topic or ""] = counts.get(channel.topic or "", 0) + channel.count
-        return counts
-
-    @property
     def finished(self) -> bool:
         """Whether all inputs have ended."""
         return all(channel.finished for inputs in self.inputs for channel in inputs.channels)

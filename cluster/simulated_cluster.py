@@ -242,7 +242,8 @@ class SimulatedCluster(Fleet):
             self._pass()
             if self._turn():
                 return self._outcome()
-        raise AssertionError(f"the run is stuck: {self._describe()}")
+        reports = {partition: self.supervisor.report_of(partition) for partition in range(self.partitions)}
+        raise AssertionError(f"the run is stuck: {self.supervisor.record}, {reports}")
 
     def _pass(self) -> None:
         self._steps += 1
@@ -395,9 +396,3 @@ class SimulatedCluster(Fleet):
 
     def _note(self, text: str) -> None:
         self.history.append(f"{self._steps} {text}")
-
-    def _describe(self) -> str:
-        record = self.supervisor.record
-        return f"{record.state}, {record.mode}, missing {self.supervisor.missing}; " + "; ".join(
-            f"{n}: {self.supervisor.report_of(n)}" for n in record.tasks
-        )

@@ -5,7 +5,8 @@
     processes   `Replica`s, stepped one at a time; killed between any two steps. Memory is gone then, disks stay
     calls       packets and requests wait in the network; each is carried out at some later time, sometimes twice, or is lost,
                 or its answer is lost, or its receiver is dead
-    supervisor  hears old reports, is killed, and starts again from the record that it saved
+    supervisor  hears old reports, is killed, and starts again from the record that it saved; users pause the job, and stop it:
+                then it is started again from the latest copies
     sinks       take batches by number; one that comes again must be the same one
 
 Every choice comes from one seed. After a number of steps all is healed, and the run goes on in turn to its end. What is
@@ -21,7 +22,6 @@ from random import Random
 from types import TracebackType
 from typing import Any
 
-from raystreams.cluster import links
 from raystreams.cluster.custody import Fleet
 from raystreams.cluster.job import Job
 from raystreams.cluster.job_record import Copy, JobRecord, PartitionRecord, decode, encode
@@ -30,6 +30,7 @@ from raystreams.cluster.orders import Mode
 from raystreams.cluster.placement import Node
 from raystreams.cluster.replica import Replica
 from raystreams.cluster.rows import lineage_of
+from raystreams.cluster.simulated_network import SimulatedNetwork
 from raystreams.cluster.simulated_parts import (
     Call,
     ListSink,
@@ -41,6 +42,7 @@ from raystreams.cluster.simulated_parts import (
     dropped_of,
     list_sources,
     outputs_of,
+    restarted,
     sink_topics,
 )
 from raystreams.cluster.simulated_run import Outcome, SplitInput
@@ -88,7 +90,7 @@ class SimulatedCluster(Fleet):
         self._job = Job("simulation", topology, partitions=partitions, sources=sources, sinks=self.sinks, state_dir="state")
         self._nodes = [SimulatedNode(f"node-{number}") for number in range(standbys + 2)]
         self._processes: dict[str, SimulatedProcess] = {}
-        self._network: list[Call] = []
+        self._network = SimulatedNetwork(self, self._replica)
         self._saved = b""
         self._opened: list[TaskDatabase] = []
         record = JobRecord(job="simulation", partitions=partitions, state_dir="state", standby_replicas=standbys, incarnation=1)
@@ -179,53 +181,15 @@ class SimulatedCluster(Fleet):
         process.replica.end()
         process.replica.step()
 
-    # ---- the network
-
     def post(self, call: Call) -> None:
-        """Something is sent."""
+        """A process sends something."""
         if call.kind == "packet":
             self._check_packet(call)
-        self._network.append(call)
+        self._network.post(call)
 
-    def _carry_out(self, call: Call) -> None:
-        """A call arrives; its answer is a call back."""
-        process = self._processes.get(call.to)
-        if call.kind in ("replied", "replicated"):
-            if process is not None:
-                process.replica.post(call.kind, *call.about, call.data)
-            return
-        back = "replied" if call.kind == "packet" else "replicated"
-        if process is None:
-            self._network.append(Call(call.to, call.caller, back, None, call.about))
-            return
-        answered: list[bool] = []
-
-        def respond(answer: Any) -> None:
-            if answered:
-                return
-            answered.append(True)
-            data = links.decode_reply(links.encode(answer)) if call.kind == "packet" else answer
-            self._network.append(Call(call.to, call.caller, back, data, call.about))
-
-        process.replica.post(call.kind, call.data, respond)
-
-    def _deliver(self) -> None:
-        if not self._network:
-            return
-        index = 0 if self.random is None else self.random.randrange(len(self._network))
-        call = self._network[index]
-        if call.kind in ("packet", "replicate") and self.happens(0.05):
-            self._carry_out(call)  # and it will come again
-            return
-        del self._network[index]
-        if self.happens(0.07):
-            if call.kind in ("packet", "replicate"):
-                back = "replied" if call.kind == "packet" else "replicated"
-                self._network.append(Call(call.to, call.caller, back, None, call.about))
-            else:
-                self._network.append(replace(call, data=None))  # it was done, and nobody hears of it
-            return
-        self._carry_out(call)
+    def _replica(self, name: str) -> Replica | None:
+        process = self._processes.get(name)
+        return None if process is None else process.replica
 
     # ---- steps
 
@@ -235,12 +199,13 @@ class SimulatedCluster(Fleet):
             for _ in range(self.random.randint(1, STEPS)):
                 self._pass()
                 self._random_step(self.random)
-                if self.supervisor.is_over:
+                if self._is_over():
                     return self._outcome()
         self._heal()
         for _ in range(ROUNDS):
             self._pass()
-            if self._turn():
+            self._turn()
+            if self._is_over():
                 return self._outcome()
         reports = {partition: self.supervisor.report_of(partition) for partition in range(self.partitions)}
         raise AssertionError(f"the run is stuck: {self.supervisor.record}, {reports}")
@@ -255,7 +220,7 @@ class SimulatedCluster(Fleet):
         if choice < 0.47 and processes:
             self._step(random.choice(processes))
         elif choice < 0.78:
-            self._deliver()
+            self._network.deliver()
         elif choice < 0.96:
             self._talk(random.choice(self.supervisor.actors.names() or [""]))
             if random.random() < 0.5:
@@ -267,7 +232,7 @@ class SimulatedCluster(Fleet):
         elif choice < 0.976:
             self._new_supervisor()
         elif choice < 0.98:
-            mode: Mode = random.choice(("pause", "run", "run"))
+            mode: Mode = random.choice(("pause", "run", "run", "stop"))
             self._note(mode)
             self.supervisor.want(mode)
         else:
@@ -328,23 +293,37 @@ class SimulatedCluster(Fleet):
         self.save(record)
         self._supervisor(record)
 
-    def _heal(self) -> None:
-        self.random = None
+    def _heal(self, *, for_good: bool = True) -> None:
+        self.random = None if for_good else self.random
         for node in self._nodes:
             node.is_there, node.is_cut_off = True, False
         if self.supervisor.record.mode == "pause":
             self.supervisor.want("run")
 
-    def _turn(self) -> bool:
+    def _is_over(self) -> bool:
+        """Whether the job has come to its end. One that was stopped is started again, from the latest copies that there are."""
+        if not self.supervisor.is_over or self.supervisor.record.state != "stopped":
+            return self.supervisor.is_over
+        self._note("it is started again")
+        self._heal(for_good=False)
+        for process in [*self._processes.values()]:
+            self._kill(process)
+        copies = [
+            (self._lineage(node, path), int(path[-5:]), node.id, path) for node in self._nodes for path in node.disks
+        ]
+        record = restarted(decode(self._saved), {number: (node, path) for _, number, node, path in sorted(copies)})
+        self.save(record)
+        self._supervisor(record).launch_all()
+        return False
+
+    def _turn(self) -> None:
         for process in [*self._processes.values()]:
             if process.name in self._processes:
                 self._step(process)
-        for _ in range(len(self._network)):
-            self._deliver()
+        self._network.deliver_all()
         for name in self.supervisor.actors.names():
             self._talk(name)
         self._supervise()
-        return self.supervisor.is_over
 
     # ---- what must hold
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from raystreams.cluster.bindings import dead_letter_topics, written_topics
 from raystreams.cluster.connectors.base import SinkBatch, SourceRecord
+from raystreams.cluster.job_record import Copy, JobRecord, PartitionRecord
 from raystreams.cluster.links import Packet, encode
 from raystreams.cluster.replica import Replica
 from raystreams.cluster.replication import Replicate
@@ -205,3 +206,13 @@ def check_edges(tasks: Mapping[int, PartitionTask]) -> None:
             if sender in tasks:
                 edge = tasks[sender].outgoing[channel, task.partition]
                 assert incoming.expected <= edge.next, f"{channel!r}: {task.partition} has more than {sender} has committed"
+
+
+def restarted(record: JobRecord, copies: Mapping[int, tuple[str, str]]) -> JobRecord:
+    """The record of a job that was stopped, to be started again from (node, path) of each partition's latest copy."""
+    record.incarnation, record.counter = record.incarnation + 1, 0
+    record.state, record.mode, record.splits = "starting", "run", None
+    for partition, (node, path) in copies.items():
+        copy = Copy(name=record.new_name(partition), node=node, path=path)
+        record.tasks[partition] = PartitionRecord(epoch=record.new_epoch(), owner=copy.name, copies={copy.name: copy})
+    return record

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Iterator
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import pytest
 import ray
+from raystreams.cluster import client
 from raystreams.cluster.client import Client, connect
 from raystreams.cluster.errors import NotAvailableError
 from raystreams.cluster.ray_directory import RayDirectory
@@ -77,11 +76,10 @@ def manager() -> Iterator[Any]:
 def test_connect_finds_a_job_by_its_name_and_stays_in_the_callers_cluster(
     manager: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names: Any = ModuleType("raystreams.cluster.names")
-    names.NAMESPACE, names.manager_name = NAMESPACE, {"job": "manager", "other": "no manager"}.__getitem__
-    monkeypatch.setitem(sys.modules, "raystreams.cluster.names", names)
-    with connect("job") as client:
-        assert client.store("kv").get("key3") is not None
+    monkeypatch.setattr(client, "NAMESPACE", NAMESPACE)
+    monkeypatch.setattr(client, "manager_name", {"job": "manager", "other": "no manager"}.__getitem__)
+    with connect("job") as found:
+        assert found.store("kv").get("key3") is not None
     with pytest.raises(NotAvailableError, match="no job 'other'") as raised:
         connect("other")
 
